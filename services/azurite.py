@@ -21,7 +21,7 @@ ACCOUNT = "siltstonetests"
 KEY = base64.b64encode(b"canary-" + os.urandom(57)).decode()
 """It occurs nowhere else, so wherever it is found it has leaked."""
 SAVED_S = 8.0
-"""After so much silence all is saved."""
+"""After this much silence all is saved."""
 
 
 class Azurite(HttpServer):
@@ -68,5 +68,5 @@ class Azurite(HttpServer):
         return {"HOME": str(self.folder), "AZURITE_ACCOUNTS": f"{ACCOUNT}:{self.secret}"}
 
     def is_ready(self) -> bool:
-        """Whether it answers, if only to refuse who does not sign."""
+        """Whether it answers, if only to refuse an unsigned request."""
         return self.status_of(f"/{ACCOUNT}?comp=list") == 403

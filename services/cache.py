@@ -41,7 +41,7 @@ def install(name: str, pin: str, make: Callable[[Path], None]) -> Path:
         if folder.is_dir():
             return folder
         half = f".{folder.name}."
-        # Only who holds the lock makes these, so what is here was left by one who died.
+        # Only the holder of the lock makes these, so what is here was left by one that died.
         for leftover in folder.parent.glob(f"{half}*"):
             shutil.rmtree(leftover)
         scratch = Path(tempfile.mkdtemp(prefix=half, dir=folder.parent))

@@ -32,7 +32,7 @@ class Service:
 
     @property
     def name(self) -> str:
-        """How it is called everywhere."""
+        """Its name, the same everywhere."""
         return self.program.name
 
     def installed(self) -> Path:
@@ -63,7 +63,7 @@ SERVICES = {
 }
 
 LIBRARIES: dict[str, Program] = {hadoop_aws.PROGRAM.name: hadoop_aws.PROGRAM}
-"""What tests need beside services, and is only fetched."""
+"""What tests need other than services: it is only fetched."""
 
 
 def required() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Certificates for servers of tests, by an authority that nobody else trusts."""
+"""Certificates for servers of tests, by an authority that nothing else trusts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Authority:
     def certificate(
         self, hosts: Sequence[str] = ("localhost", "127.0.0.1"), *, is_expired: bool = False
     ) -> Certificate:
-        """Sign a certificate for ``hosts``, one that has ended yesterday if it is to be expired."""
+        """Sign a certificate for ``hosts``, one that ended yesterday if it is to be expired."""
         now = datetime.now(UTC)
         end = now - timedelta(days=1) if is_expired else now + timedelta(days=30)
         signed = self._authority.issue_cert(

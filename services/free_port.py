@@ -1,4 +1,4 @@
-"""Ports of the loopback that nobody uses."""
+"""Ports of the loopback that no process uses."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ FULL_BYTES = 8 * 2**20
 class Ganesha(Server):
     """A server of NFSv4 for one guest. What it exports is its ``data``, a plain folder.
 
-    Other exports of it are narrow: ``READ_ONLY``; ``SQUASHED``, where root is nobody; and ``FULL``
-    of ``FULL_BYTES`` in memory, which is empty after each start.
+    Other exports of it are narrow: ``READ_ONLY``; ``SQUASHED``, where root is the user ``nobody``;
+    and ``FULL`` of ``FULL_BYTES`` in memory, which is empty after each start.
 
     Args:
         program: the file.
@@ -65,7 +65,7 @@ class Ganesha(Server):
 
     def __init__(self, program: Path, guest: NfsGuest) -> None:
         super().__init__("ganesha")
-        self.port = PORT  # Nobody else is in that network.
+        self.port = PORT  # No other server is in that network.
         self._program = program
         self._guest = guest
         self._configuration = self.folder / "configuration"
@@ -76,7 +76,7 @@ class Ganesha(Server):
         self.narrow = {name: self.folder / name[1:] for name in (READ_ONLY, SQUASHED)}
         for folder in self.narrow.values():
             folder.mkdir()
-            folder.chmod(0o755)  # The user nobody reads, whatever mask this process has.
+            folder.chmod(0o755)  # ``nobody`` may read it, whatever mask this process has.
         self._configuration.write_text(self._configured(), encoding="ascii")
 
     def command(self) -> Sequence[str]:
@@ -117,7 +117,7 @@ class Ganesha(Server):
             return False
 
     def log(self) -> str:
-        """Its own log of this life, behind what it wrote elsewhere."""
+        """Its own log of this life, after what it wrote elsewhere."""
         try:
             own = self._own_log.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

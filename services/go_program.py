@@ -52,7 +52,7 @@ class GoProgram:
             "GOBIN": str(folder),
             "GOMODCACHE": str(kept / "mod"),
             "GOCACHE": str(kept / "build"),
-            # Else whoever clears the cache has to change modes first.
+            # Else a user who clears the cache has to change modes first.
             "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip(),
         }
         try:

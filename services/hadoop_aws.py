@@ -1,6 +1,6 @@
 """Hadoop's connector to S3, for the tests in which Spark reads a bucket. Java, Apache-2.0.
 
-It is no server, and 660 MB: whoever wants these tests fetches it.
+It is no server, and 660 MB: it is fetched by those who want these tests.
 """
 
 from __future__ import annotations

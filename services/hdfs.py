@@ -114,7 +114,7 @@ class DataNode(_Role):
 
     Args:
         program: the folder of jars.
-        namenode: to whom it reports.
+        namenode: what it reports to.
         number: which one of them it is.
     """
 

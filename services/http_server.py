@@ -35,7 +35,7 @@ class HttpServer(Server):
         return f"{'http' if self.certificate is None else 'https'}://{self.address}"
 
     def status_of(self, target: str) -> int | None:
-        """The status of the answer to a GET of whoever comes along, whatever the certificate.
+        """The status of the answer to a GET without credentials, whatever the certificate.
 
         ``None`` when there is no answer.
         """

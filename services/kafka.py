@@ -35,12 +35,12 @@ PROGRAM = MavenProgram(
 
 
 class Kafka(Server):
-    """A broker without topics, which makes none that nobody asked for.
+    """A broker without topics, which makes no topic without being asked.
 
     Args:
         program: the folder of jars.
-        relay_port: where something listens that passes on to ``relayed_port``; who comes there is
-            told to come back to it.
+        relay_port: where something listens that passes on to ``relayed_port``; a client that comes
+            there is told to come back to it.
 
     Attributes:
         relayed_port: see above; 0 without.

@@ -22,7 +22,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class SecuredKafka(Kafka):
-    """Beside the port without TLS, where everybody may do everything, there are some with it.
+    """Next to the port without TLS, where every client may do everything, there are some with it.
 
     Args:
         program: the folder of jars.

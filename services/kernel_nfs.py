@@ -19,7 +19,7 @@ PROGRAM = InstalledProgram(
 
 
 class KernelNfs(NfsGuest):
-    """A guest, and a server in a network that nobody else sees.
+    """A guest, and a server in a network that nothing else sees.
 
     Args:
         program: the file of the server.
@@ -34,7 +34,7 @@ class KernelNfs(NfsGuest):
 
     @property
     def endpoint(self) -> str:
-        """Where the guest finds the export; nobody else sees that network."""
+        """Where the guest finds the export; nothing else sees that network."""
         return f"{HERE}:/export"
 
     @property

@@ -1,6 +1,6 @@
-"""Becomes the program that it is given, and sees to it that this ends with whoever asked for it.
+"""Becomes the program that it is given, and sees to it that this ends with the parent.
 
-Run as a script: PARENT FOLDER COMMAND... A watcher beside the program waits for both processes,
+Run as a script: PARENT FOLDER COMMAND... A watcher next to the program waits for both processes,
 each by a handle that cannot mean another one. When the parent ends, however it ends, the watcher
 kills the program and removes the folder. It ends itself when the folder is gone.
 """
@@ -21,12 +21,12 @@ def main(parent: int, folder: str, command: list[str]) -> None:
     program = os.pidfd_open(os.getpid())
     child = os.fork()
     if child == 0:
-        # The watcher is nobody's child, so neither the program nor its parent meets it.
+        # The watcher is the child of neither the program nor its parent, so neither meets it.
         if os.fork() == 0:
             _watch(owner, program, folder)
         os._exit(0)
     os.waitpid(child, 0)
-    # Python ignores it, and the program would go on doing so.
+    # Python ignores it, and the program would continue to do so.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.execvp(command[0], command)
 
@@ -38,7 +38,7 @@ def _watch(owner: int, program: int, folder: str) -> None:
         poll.register(handle, select.POLLIN)
     ended = {handle for handle, _ in poll.poll()}
     if program in ended:
-        # It may be started again in its folder, which somebody has to remove in the end.
+        # It may be started again in its folder, which has to be removed in the end.
         poll.unregister(program)
         while not poll.poll(1000):
             if not os.path.isdir(folder):

@@ -1,6 +1,6 @@
 """A Linux of its own that mounts NFS: User-Mode Linux, the kernel as a plain process.
 
-Few kernels of machines that run tests have an NFS client, or let anybody mount. This one has. Its
+Few kernels of machines that run tests have an NFS client, or let any user mount. This one does. Its
 root is the tree of files of this machine, which it can only read, so the same Python runs the same
 checkout in it. It can write to ``shared``, to a ``tmp`` in memory, and to what it mounts.
 """
@@ -179,7 +179,7 @@ class NfsGuest(Server):
         )
 
     def mute(self, *, silent: bool) -> None:
-        """Let the guest hear nothing from this machine, which still hears the guest; or again."""
+        """Let the guest hear nothing from this machine, which still hears it; or undo that."""
         if silent is not self._is_silent:
             verb = "add" if silent else "del"
             route = self.beside("ip", "route", verb, "blackhole", f"{GUEST}/32")

@@ -1,7 +1,7 @@
 """The first process of the guest: prepares it, then runs the programs that it is asked for.
 
 Run by the guest's kernel as a script: FOLDER ADDRESS. A request is a file of JSON in
-``FOLDER/shared``; its answer is one beside it. Both appear by a rename, so they are whole.
+``FOLDER/shared``; its answer is one next to it. Both appear by a rename, so they are whole.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _begin(request: Path) -> int:
 
 
 def _reap(running: dict[int, Path]) -> None:
-    """Answer for those that ended; the first process inherits those that nobody waits for."""
+    """Answer for those that ended; the first process inherits those that no parent waits for."""
     while True:
         try:
             ended, status = os.waitpid(-1, os.WNOHANG)

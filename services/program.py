@@ -11,7 +11,7 @@ class Program(Protocol):
 
     @property
     def name(self) -> str:
-        """How it is called everywhere."""
+        """Its name, the same everywhere."""
         ...
 
     @property

@@ -12,7 +12,7 @@ KEY_ID = "siltstone-tests"
 SECRET = f"canary-{os.urandom(16).hex()}"
 """It occurs nowhere else, so wherever it is found it has leaked."""
 SERVING = frozenset({200, 403})
-"""A server that serves refuses whoever does not sign; one that still starts says something else."""
+"""A server that serves refuses an unsigned request; one that still starts says something else."""
 
 
 class S3Server(HttpServer):

@@ -60,7 +60,7 @@ class Server(ABC):
 
     @abstractmethod
     def is_ready(self) -> bool:
-        """Ask whether it serves, once and without patience."""
+        """Ask once, without waiting, whether it serves."""
 
     @property
     def endpoint(self) -> str:
@@ -100,7 +100,7 @@ class Server(ABC):
                 return self
             except StartError as error:
                 self.kill()
-                # Somebody may have been faster to take the port.
+                # Another process may have taken the port first.
                 if last == tries - 1 or "in use" not in str(error):
                     raise
         raise AssertionError("not reached")

@@ -1,8 +1,8 @@
 """Events in a segment: a length, a check of the length, and the bytes. See docs/formats/events.md.
 
 ``encode`` makes bytes that any append takes, ``read_events`` gives the events of a segment back,
-and ``Writer`` takes many small ones. An event that is written whole, by one append, is there whole
-or not at all, whatever fails. Nothing here needs more than the package itself.
+and ``Writer`` takes many small ones. An event that one append writes as a whole is there whole or
+not at all, whatever fails. Nothing here needs more than the package itself.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ class Event:
 
     @property
     def end(self) -> int:
-        """The offset behind it, where the next one begins."""
+        """The offset after it, where the next one begins."""
         return self.offset + HEADER_BYTES + len(self.payload)
 
 
 @lru_cache(maxsize=65_536)
 def check_of(length: int) -> int:
-    """The check that stands behind a length: the CRC32C of its four bytes."""
+    """The check that follows a length: the CRC32C of its four bytes."""
     return crc32c(_LENGTH.pack(length))
 
 
@@ -107,7 +107,7 @@ def encode(payload: BytesLike) -> bytes:
 
 
 def encode_many(payloads: Iterable[BytesLike]) -> bytes:
-    """Events one behind the other, as one append takes them. Raises like ``encode``."""
+    """Events one after the other, as one append takes them. Raises like ``encode``."""
     parts: list[bytes | memoryview] = []
     for payload in payloads:
         view = byte_view(payload, what="an event")
@@ -119,7 +119,7 @@ def encode_many(payloads: Iterable[BytesLike]) -> bytes:
 class EventDecoder:
     """Finds the events in bytes that come piece by piece, cut anywhere.
 
-    It never goes on behind a malformed event: where the next one begins is not known then.
+    It never continues after a malformed event: where the next one begins is not known then.
 
     Args:
         offset: of the first byte, in the segment; an event begins there.
@@ -241,12 +241,12 @@ def append_events(
 
 
 class Writer(Closing):
-    """Takes events of any thread at once and appends them in batches. See ``Segment.buffered``.
+    """Takes events of any thread at once, appends them in batches. See ``Segment.buffered``.
 
     Args:
         segment: where they go.
         buffer_bytes: most that waits in memory, headers included.
-        on_durable: is told of what became durable, on a thread of the store; the lengths that it
+        on_durable: called on a thread of the store with what became durable; the lengths that it
             gets are those of the events with their headers.
     """
 
@@ -279,7 +279,7 @@ class Writer(Closing):
         return self._writer.write(encode(payload))
 
     def flush(self) -> int:
-        """Return when what was written is durable: the offset behind the last durable event."""
+        """Return when what was written is durable: the offset after the last durable event."""
         return self._writer.flush()
 
     def pending(self) -> list[bytes]:

@@ -1,7 +1,8 @@
 """Modules under names that they had before, for one version: each import of one warns.
 
-Only what authors of plugins may import: the words and helpers of core that bindings and logs use,
-and the test kits. ``import siltstone`` puts the finder in place.
+Only what is documented or authors of plugins may import: the words and helpers of core that
+bindings and logs use, backups and moves of a storage, and the test kits.
+``import siltstone`` puts the finder in place.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ MOVED: Final = {
     "siltstone.core.waits": "siltstone.core.storage.retry_policy",
     "siltstone.core.words": "siltstone.core.constants",
     "siltstone.core.wrapped_chunk_storage": "siltstone.core.storage.wrapper",
+    "siltstone.migration.backup_care": "siltstone.migration.backup.admin",
+    "siltstone.migration.move_storage": "siltstone.migration.relocate.switch",
+    "siltstone.migration.restore_backup": "siltstone.migration.backup.restore",
+    "siltstone.migration.verify_backup": "siltstone.migration.backup.verify",
     "siltstone.testing.disk_state": "siltstone.testing.faults.disk_state",
     "siltstone.testing.fault_proxy": "siltstone.testing.faults.fault_proxy",
     "siltstone.testing.faulty_chunk_storage": "siltstone.testing.faults.faulty_chunk_storage",

@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 
 class Works(Protocol):
-    """Background work that goes on until it is cancelled."""
+    """Background work that runs until it is cancelled."""
 
     backoff: Backoff
 
@@ -320,11 +320,11 @@ class OwnerParts:
         self.adoptions = Adoptions(pipeline, self.collector, environment)
 
     def _silent(self) -> bool:
-        """Whether long-term storage does not answer, so that what writes there should rest."""
+        """Whether long-term storage does not answer, so that work that writes there should rest."""
         return self.storage.silent
 
     def _failing(self) -> bool:
-        """Whether it fails so often that what can wait should."""
+        """Whether it fails so often that work that can wait should wait."""
         return self.health.failing
 
     def _full(self) -> bool:
@@ -351,7 +351,7 @@ class OwnerParts:
 
     @property
     def working(self) -> Sequence[Works]:
-        """What works in the background, each in a task of its own, in the order of its use."""
+        """The background work, each in a task of its own, in the order of its use."""
         return (
             self.storage_writer,
             self.table_writer,

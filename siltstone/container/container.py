@@ -166,7 +166,7 @@ class Container:
         except* _Stop:
             pass
         except* Exception as group_error:
-            # A defect of ours, or a log that failed: either way this owner must not go on.
+            # A defect of ours, or a log that failed: either way this owner must not continue.
             error = group_error.exceptions[0]
             if parts.pipeline.failure is None:
                 logger.exception("background work of the container failed", exc_info=error)
@@ -200,7 +200,7 @@ class Container:
                 See ``settle``, also for what it raises.
 
         Everything is freed even when a part of it fails, or when the caller is cancelled; the first
-        failure is raised. What hangs is left behind; see ``end_owner``.
+        failure is raised. Calls that hang are abandoned; see ``end_owner``.
         """
         self._closed = True
         choice = self._parts.settings.close_flush if flush is None else flush
@@ -252,7 +252,7 @@ class Container:
         return self._reading()
 
     def moment(self) -> object:
-        """Another object behind every change of a row; on any thread."""
+        """Another object after every change of a row; on any thread."""
         return self._reading().places.moment
 
     async def wait_for_length(self, name: str, offset: int, timeout_s: float) -> SegmentInfo:
@@ -510,12 +510,12 @@ class Container:
 
     @property
     def compaction(self) -> Compaction:
-        """Merging chunks on request, by whoever may write them."""
+        """Merging chunks on request, by a process that may write them."""
         parts = self._parts
         return Compaction(parts.pipeline, parts.segments, parts.joins, parts.storage_writer)
 
     async def health(self) -> ContainerHealth:
-        """How long-term storage does, as measured up to now; makes no call."""
+        """The health of long-term storage, as measured up to now; makes no call."""
         self._reading()
         return self._parts.health.look()
 
@@ -525,7 +525,7 @@ class Container:
         return self._parts.stats(self._claimed)
 
     async def _reading_now(self) -> Reading:
-        # An owner that was overtaken would map chunks that are gone already.
+        # An owner that was overtaken would map chunks that are already gone.
         await assured(self._parts.pipeline, lambda: True)
         return self._reading()
 
@@ -570,12 +570,12 @@ async def open_container(
         owner: what others are told about this owner.
         metrics: takes what is measured.
         takeover: claim although a live owner exists.
-        confirm: looks at ``storage`` behind the claim, before more is written; its errors end the
+        confirm: looks at ``storage`` after the claim, before more is written; its errors end the
             opening.
 
     Raises:
         StoreInUseError: a live owner exists and ``takeover`` is false.
-        LogLostError: tier 1 is lost; only an explicit recovery goes on.
+        LogLostError: tier 1 is lost; only an explicit recovery can continue.
         CorruptDataError: journal, log or index checkpoint are damaged.
         ChunkError: long-term storage did not answer.
     """
@@ -590,7 +590,7 @@ async def open_container(
         opened = Container(claimed, parts)
         await opened._boot(owner)
     except BaseException:
-        with suppress(LogError, ChunkError):  # that something hangs is told by what came before
+        with suppress(LogError, ChunkError):  # what came before tells that something hangs
             if opened is not None:
                 await opened.close()
             else:

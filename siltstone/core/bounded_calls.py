@@ -1,9 +1,9 @@
 """Blocking calls that their caller can give up: each is made on a thread of its own.
 
 A call to the operating system that hangs, as on a mount whose server is gone, cannot be ended from
-outside. So a caller that must not hang with it waits beside it, and leaves when its time is over.
-The call goes on, and what it does later it does for no caller. The time is that of the machine:
-a thread waits for it, which lives on no other.
+outside. So a caller that must not hang with it lets another thread make it, and leaves when its
+time is over. The call continues, and what it does later is for no caller. The time is that of the
+machine: a thread waits for it, which lives on no other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from siltstone.core.spare_threads import start_thread
 T = TypeVar("T")
 
 END_S: Final = 5.0
-"""How long whoever ends something waits for what should end at once."""
+"""How long a caller that ends something waits for what should end at once."""
 
 
 LOOK_S: Final = 1.0
@@ -30,7 +30,7 @@ LOOK_S: Final = 1.0
 
 
 class LateError(Exception):
-    """The call did not end in time. It goes on, and nobody waits for it."""
+    """The call did not end in time. It continues, and nothing waits for it."""
 
 
 class _Answer(Generic[T]):
@@ -78,12 +78,12 @@ def bounded(
 ) -> T:
     """Return what ``call`` returns, or raise what it raises.
 
-    A caller that is interrupted waits as well, so that it goes on beside no call that still runs;
-    one that is interrupted again does not.
+    A caller that is interrupted waits as well, so that it never continues while the call still
+    runs; one that is interrupted again does not.
 
     Args:
         call: what is done, on another thread.
-        left_s: how many seconds it still has; asked again and again, for it may get more.
+        left_s: how many seconds it still has; asked again and again, since it may get more.
         ended: called on that thread when the call has ended, also long after its time.
 
     Raises:
@@ -116,7 +116,7 @@ def within(seconds: float) -> Callable[[], float]:
 
 
 async def off_loop(call: Callable[[], None]) -> None:
-    """Run what blocks for a moment beside the running loop, to its end.
+    """Run what blocks for a moment to its end, on another thread than the loop's.
 
     For the end of what has threads of its own; a call to a service belongs to an environment.
     """
@@ -125,7 +125,7 @@ async def off_loop(call: Callable[[], None]) -> None:
     answer = _Answer[None]()
 
     def tell() -> None:
-        with suppress(RuntimeError):  # the loop was closed, so nobody waits
+        with suppress(RuntimeError):  # the loop was closed, so nothing waits
             loop.call_soon_threadsafe(_settle, done, answer.error)
 
     start_thread(partial(answer.run, call), tell)

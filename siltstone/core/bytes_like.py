@@ -1,4 +1,4 @@
-"""Bytes out of whatever a caller holds them in: one rule for every verb that takes some.
+"""The bytes of any object that a caller holds them in: one rule for every verb that takes some.
 
 An object is taken if it has a buffer: ``bytes``, ``bytearray``, ``memoryview``, ``array``,
 ``mmap``, arrays of numpy, buffers of pyarrow. Its bytes are those of its memory, in C order where
@@ -20,7 +20,7 @@ _FIELD_NAME = re.compile(":[^:]*:")
 
 
 def as_bytes(data: BytesLike, *, what: str = "data") -> bytes:
-    """Return the bytes of ``data``, which nobody can change any more.
+    """Return the bytes of ``data``, which no caller can change any more.
 
     Raises:
         TypeError: it has no buffer, or one of pointers to Python objects.
@@ -32,7 +32,7 @@ def as_bytes(data: BytesLike, *, what: str = "data") -> bytes:
 
 
 def joined_bytes(records: Iterable[BytesLike], *, what: str = "a record") -> bytes:
-    """Return the bytes of all ``records``, one behind the other. Raises like ``as_bytes``."""
+    """Return the bytes of all ``records``, one after the other. Raises like ``as_bytes``."""
     records = records if type(records) is list else list(records)
     # To ask each record for its type would cost a tenth of what it costs to join them.
     if records and type(records[0]) is type(records[-1]) is bytes:

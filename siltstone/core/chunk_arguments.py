@@ -36,7 +36,7 @@ def check_chunk_name(name: str, operation: str) -> bytes:
 
 
 def is_chunk_name(name: str) -> bool:
-    """Whether ``name`` can be a key; what a listing finds beside these is another program's."""
+    """Whether ``name`` can be a key; any other name in a listing is another program's."""
     try:
         check_chunk_name(name, "list")
     except ChunkNameError:

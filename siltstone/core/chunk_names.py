@@ -1,4 +1,4 @@
-"""How chunks, journal files and other objects are called on long-term storage. Pure functions.
+"""The names of chunks, journal files and other objects on long-term storage. Pure functions.
 
 ::
 
@@ -12,9 +12,9 @@
 
 ``start`` is the offset in the segment of the chunk's first byte. Epochs have 20 digits, so that a
 listing is in their order. No part of an escaped segment name holds a full stop, so a chunk never
-has the name of another segment's folder. A chunk that several segments share holds so many runs of
-their bytes; no segment's folder is called ``_shared``, since two hex digits or nothing follow each
-``_`` of an escaped name.
+has the name of another segment's folder. A chunk that several segments share holds as many runs of
+their bytes as its name says; no segment's folder is called ``_shared``, since two hex digits or
+nothing follow each ``_`` of an escaped name.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def imported_chunk(prefix: str, partition: int, attempt: int, nonce: str) -> str
 
 
 def imported_attempt(name: str, prefix: str) -> int | None:
-    """The attempt in the name of a chunk below the prefix of its session; ``None`` of no such."""
+    """The attempt in a chunk's name below its session's prefix; ``None`` for any other name."""
     session = prefix.rstrip("/").rpartition("/")[2]
     start = len(prefix) - len(session) - 1
     match = _IMPORTED.fullmatch(name, start) if name.startswith(prefix) else None

@@ -17,7 +17,7 @@ UNLIMITED = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a service can do beyond the six verbs. A wrapper forwards it unchanged.
+    """What a service can do in addition to the six verbs. A wrapper forwards it unchanged.
 
     Attributes:
         append: ``write`` is supported; without it every chunk is written once, by ``create``.
@@ -32,9 +32,9 @@ class Capabilities:
         appends_max: most writes to one chunk, the create included.
         chunk_bytes_max: largest chunk, in bytes.
         bulk_delete_max: most chunks that one request deletes; above 1, ``delete_many`` of
-            ``chunk_care`` is there.
-        streams: ``create_from`` of ``streamed_creates`` is there, and holds one piece at a time.
-        overwrite: ``overwrite`` of ``chunk_care`` is there.
+            ``optional_verbs`` is there.
+        streams: ``create_from`` of ``optional_verbs`` is there, and holds one piece at a time.
+        overwrite: ``overwrite`` of ``optional_verbs`` is there.
     """
 
     append: bool
@@ -91,7 +91,7 @@ class ChunkStorage(Protocol):
         """Make a chunk that did not exist, with its first bytes, durable with its name on return.
 
         Raises:
-            ChunkExistsError: the name is taken, by whatever content (``NOT_APPLIED``).
+            ChunkExistsError: the name is taken, whatever its content (``NOT_APPLIED``).
             ChunkStorageFullError: no room. The name is burnt if the outcome is unknown.
             ValueError: ``buffers`` hold no byte at all, or more than ``chunk_bytes_max``.
         """

@@ -1,4 +1,4 @@
-"""What ends with its block: ``with`` and ``async with`` for whatever has a ``close``."""
+"""What ends with its block: ``with`` and ``async with`` for anything that has a ``close``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from siltstone.core.errors import SiltstoneError
 
 @contextmanager
 def _beside(failure: BaseException | None) -> Iterator[None]:
-    """Close behind a block: what made that fail is what its caller has to know first.
+    """Close after a block: what made that fail is what its caller has to know first.
 
     That the close failed too, such as for storage that does not answer, is noted there.
     """
@@ -26,7 +26,7 @@ def _beside(failure: BaseException | None) -> Iterator[None]:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether a block ended by Ctrl-C, by a signal, or for its task was cancelled."""
+    """Whether a block ended by Ctrl-C, by a signal, or because its task was cancelled."""
     return error is not None and not isinstance(error, Exception)
 
 
@@ -68,7 +68,7 @@ class AsyncClosing(ABC):
         """End it. Idempotent."""
 
     async def close_interrupted(self) -> None:
-        """``close`` at the end of a block that was interrupted: nobody wants to wait."""
+        """``close`` at the end of a block that was interrupted: no time is spent on waiting."""
         await self.close()
 
     async def __aenter__(self) -> Self:

@@ -55,7 +55,7 @@ class Environment(Protocol):
         ...
 
     def random_bytes(self, count: int) -> bytes:
-        """Bytes that nobody can foresee."""
+        """Bytes that cannot be predicted."""
         ...
 
     def uuid(self) -> bytes:
@@ -69,8 +69,8 @@ class Environment(Protocol):
     def run_blocking(self, pool: Pool, call: Callable[[], T]) -> Awaitable[T]:
         """Run ``call`` on a thread of ``pool``; awaiting gives its result.
 
-        Cancelling frees the caller at once; the call itself goes on. Who must know its end waits
-        for the task (``threads.finish``).
+        Cancelling frees the caller at once; the call itself continues. A caller that must know its
+        end waits for the task (``late_work.finish``).
         """
         ...
 

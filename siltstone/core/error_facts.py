@@ -1,4 +1,4 @@
-"""Facts that an error lacks, since whoever raised it did not know them."""
+"""Facts that an error lacks, since the code that raised it did not know them."""
 
 from __future__ import annotations
 

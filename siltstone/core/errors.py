@@ -17,7 +17,7 @@ A class exists only where a caller would act differently. What a handler may con
 
 Messages are lower case, without a full stop, facts last as ``key=value``; no secrets, no data.
 
-The error of a service that asks for fewer requests, apart from those that mean no answer.
+The error of a service that asks for fewer requests is separate from those that mean no answer.
 """
 
 from __future__ import annotations

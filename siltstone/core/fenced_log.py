@@ -1,9 +1,8 @@
 """The contract of the tier-1 log: durable, in order, one owner at a time.
 
 Only the contract lives here. Logs are synchronous and thread-safe; frames have one byte format for
-all of them, made by ``siltstone.core.records.frame``.
-
-The states of a handle to a tier-1 log, and what each of them refuses: the same in every log.
+all of them, made by ``siltstone.core.records.frame``. The states of a handle are here too, and what
+each of them refuses: the same in every log.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ class LogOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCondition:
-    """What somebody should change about the place of a log, for people to read.
+    """What a person should change about the place of a log, for people to read.
 
     Attributes:
         damage: why a claim would be refused although all frames can be read, so that only a
-            recovery goes on; empty when it would not.
-        refusals: why it would be refused until somebody changes something; empty when it would not.
+            recovery can continue; empty when it would not.
+        refusals: why it would be refused until a person changes something; empty when it would not.
         warnings: what to know although it would not.
     """
 
@@ -53,10 +52,10 @@ class LogCondition:
 
 
 class LogReader(Protocol):
-    """A view of a log without a claim; it writes nothing and fences nobody."""
+    """A view of a log without a claim; it writes nothing and fences no owner."""
 
     def epoch(self) -> int:
-        """The newest claimed epoch; 0 when nobody ever claimed."""
+        """The newest claimed epoch; 0 when there was never a claim."""
         ...
 
     def lineage(self) -> bytes | None:
@@ -83,7 +82,7 @@ class LogReader(Protocol):
 
         Raises:
             LogTruncatedError: ``from_index`` lies below ``first()``.
-            CorruptDataError: a frame is damaged and a valid one stands behind it.
+            CorruptDataError: a frame is damaged and a valid one follows it.
         """
         ...
 
@@ -114,7 +113,7 @@ class ReplaceableLog(Protocol):
     def set_aside(self) -> str | None:
         """Keep what the log holds in another place, durably; what is left is a log without history.
 
-        Call it behind ``fence_all``. Returns where it is, for people to read; ``None`` when there
+        Call it after ``fence_all``. Returns where it is, for people to read; ``None`` when there
         was nothing.
 
         Raises:
@@ -154,7 +153,7 @@ class PlacedLog(Protocol):
 
 @runtime_checkable
 class DamagedLog(Protocol):
-    """What a log offers besides ``FencedLog`` so that a recovery has what stands before damage."""
+    """What a log offers besides ``FencedLog`` so that a recovery gets what stands before damage."""
 
     def open_to_damage(self) -> LogReader:
         """A view as of ``open_read``, of a log that ends before its first damaged frame.
@@ -179,13 +178,13 @@ class ExaminedLog(Protocol):
 
 @runtime_checkable
 class TendedLog(Protocol):
-    """What a log offers besides ``FencedLog`` when work beside the appends makes them quicker."""
+    """What a log offers besides ``FencedLog`` when other work makes its appends quicker."""
 
     def tend(self) -> float:
         """Do some of that work; return after how many seconds to call again, above 0.
 
-        On a thread of its own, beside all other calls. A handle that is not claimed does nothing.
-        No append needs it.
+        On a thread of its own, while other calls may run. A handle that is not claimed does
+        nothing. No append needs it.
 
         Raises:
             LogError: a call failed; the handle is poisoned.
@@ -285,9 +284,9 @@ class FencedLog(Protocol):
         ...
 
     def newest_epoch(self) -> int:
-        """The highest epoch that anybody claimed, read afresh; above ``epoch`` means fenced.
+        """The highest epoch that was ever claimed, read afresh; above ``epoch`` means fenced.
 
-        A poisoned handle answers too: whoever failed has to know whether it is fenced.
+        A poisoned handle answers too: an owner that failed has to know whether it is fenced.
         """
         ...
 
@@ -314,7 +313,7 @@ class HandleState(Enum):
 
 
 class LogHandle:
-    """What the handles of all logs have. Whoever derives from it sets ``_state`` and ``_epoch``."""
+    """What the handles of all logs have. Subclasses set ``_state`` and ``_epoch``."""
 
     def __init__(self) -> None:
         self._state = HandleState.UNCLAIMED

@@ -1,4 +1,4 @@
-"""The hooks that a plugin implements, and how one plugin is found by name.
+"""The hooks that a plugin implements, and how a plugin is found by its name.
 
 A plugin is an entry point in the group ``siltstone.bindings`` or ``siltstone.tier1``; its module
 implements the hook of its group. Only the configured plugin is imported, when the store opens.

@@ -1,4 +1,4 @@
-"""The contract between the segment layer and whoever keeps layouts.
+"""The contract between the segment layer and what keeps layouts.
 
 Two implementations exist: table rows (``siltstone.metadata``) for the segments of applications, and
 the pinned, journalled one (``siltstone.journal``) for system segments. An operation on a system
@@ -86,9 +86,9 @@ class PackingLayoutStore(LayoutStore, Protocol):
     ) -> tuple[LayoutChange, ...]:
         """Apply the changes that ``plan`` returns, all in one transaction, acknowledged.
 
-        ``plan`` is called at the moment of the transaction, so that what it reads of states is what
-        the transaction goes by; it may be called again if that one had no room. Without changes
-        there is no transaction.
+        ``plan`` is called at the moment of the transaction, so that the transaction rests on
+        exactly the states that it reads; it may be called again if that one had no room. Without
+        changes there is no transaction.
 
         Returns:
             What was applied.

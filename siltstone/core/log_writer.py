@@ -1,4 +1,4 @@
-"""What the owner of a container offers to those who keep metadata in its tables.
+"""What the owner of a container offers to code that keeps metadata in its tables.
 
 Only the contract lives here; the container implements it.
 """

@@ -1,8 +1,8 @@
-"""What can be measured, and the small interface behind which measurements go.
+"""What can be measured, and the small interface that takes measurements.
 
-Each metric is declared here, once; ``docs/metrics.md`` lists them. Whoever measures hands values to
-a ``Metrics``; this base class drops them, so that what is off costs a call that does nothing, and
-nothing at all where appends run: they are counted once for each frame.
+Each metric is declared here, once; ``docs/metrics.md`` lists them. Code that measures hands values
+to a ``Metrics``; this base class drops them, so that what is off costs a call that does nothing,
+and nothing at all where appends run: they are counted once for each frame.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Metric:
     Attributes:
         name: as it is exposed; the unit comes last.
         kind: see ``MetricKind``.
-        labels: names of its labels, beside ``store`` and ``container``, which all have.
+        labels: names of its labels, other than ``store`` and ``container``, which all have.
         text: what it tells, in one line.
         scale: what a histogram tells apart.
     """

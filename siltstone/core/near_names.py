@@ -1,4 +1,4 @@
-"""Names that somebody may have meant who wrote another one."""
+"""Names that a person may have meant when writing an unknown one."""
 
 from __future__ import annotations
 

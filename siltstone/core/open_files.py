@@ -1,4 +1,4 @@
-"""Open files, of which a process may have so many, and what is done when there are no more.
+"""Open files, of which a process may have a limited number, and what is done at that limit.
 
 That a process has no descriptor left says nothing of the disk or the service that it wanted one
 for. So what is only kept open to save time is given back, and the call is made again. What still
@@ -26,7 +26,7 @@ _TEXTS: Final = ("os error 24)", "os error 23)", "Too many open files")
 """How libraries that are not Python's tell the same; RocksDB says it as ``strerror`` does."""
 
 _CAUSES_MAX: Final = 16
-"""Errors of one chain that are looked at; no library wraps so many."""
+"""Errors of one chain that are looked at; no library wraps this many."""
 
 
 class ChunkOpenFilesError(ChunkUnavailableError):
@@ -70,7 +70,7 @@ def gave_back(error: BaseException) -> bool:
 
 
 def with_descriptor(call: Callable[[], T]) -> T:
-    """Make a call that opens something, once more where descriptors had to be given back first."""
+    """Make a call that opens something, once more if descriptors had to be given back first."""
     try:
         return call()
     except Exception as error:
@@ -93,10 +93,10 @@ def is_lack(error: BaseException | None) -> bool:
 
 
 def is_lack_now(error: BaseException) -> bool:
-    """``is_lack`` for calls to other machines, which may fail otherwise for it.
+    """``is_lack`` for calls to other machines, which may fail in another way because of it.
 
-    A name that could not be looked up, for example, is all that the resolver tells. So it is tried
-    whether there is a descriptor now.
+    The resolver, for example, tells only that a name could not be looked up. So this tries whether
+    there is a descriptor now.
     """
     if is_lack(error):
         return True
@@ -114,7 +114,7 @@ def files_max() -> int | None:
 
 
 def way_out() -> str:
-    """The limit, and how it is raised, for an error that a lack of descriptors is the reason of."""
+    """The limit, and how it is raised, for an error whose reason is a lack of descriptors."""
     limit = files_max()
     if limit is None:
         return "this machine has no more: see fs.file-max of sysctl"

@@ -1,4 +1,4 @@
-"""Pauses of blocking calls, which end early when nobody waits for the work any more."""
+"""Pauses of blocking calls, which end early when no caller waits for the work any more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _local = threading.local()
 
 
 class StoppedError(Exception):
-    """Nobody waits for this work any more: it ends where it would have paused."""
+    """No caller waits for this work any more: it ends where it would have paused."""
 
 
 class TimedCall(Protocol):
@@ -30,11 +30,11 @@ class TimedCall(Protocol):
 
 
 class Stop:
-    """Ends the pauses of whatever work was begun by it. Thread-safe.
+    """Ends the pauses of any work that was begun by it. Thread-safe.
 
     Attributes:
-        calls: what its work does now and may take long. Who waits for the work looks at them by
-            ``check_calls``, so that none of them needs a thread of its own to be given up.
+        calls: what its work does now and may take long. The caller that waits for the work looks at
+            them by ``check_calls``, so that none of them needs a thread of its own to be given up.
     """
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class Stop:
                 raise call.late_error()
 
     def set(self) -> None:
-        """End all pauses, those to come too. Idempotent."""
+        """End all pauses, also those to come. Idempotent."""
         self._event.set()
 
     def check(self) -> None:
-        """Raise ``StoppedError`` when nobody waits any more."""
+        """Raise ``StoppedError`` when no caller waits any more."""
         if self._event.is_set():
             raise StoppedError
 

@@ -1,7 +1,7 @@
 """Threads for blocking calls that an event loop awaits; each call costs two wake-ups, little else.
 
 ``run_in_executor`` hands a result on through two futures, one of them with locks of its own. That
-takes as much of the processor as all else that a small append needs beside its sync.
+takes as much of the processor as all else that a small append needs apart from its sync.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def is_left(loop: asyncio.AbstractEventLoop) -> bool:
 class PoolThreads:
     """Threads that are made when they are needed, and used again. Thread-safe.
 
-    Whoever makes one closes it; otherwise the end of the process does. Both wait for the calls in
-    progress, but not for ever: one that hangs keeps neither a store from being closed nor a process
-    from ending.
+    The code that makes one closes it; otherwise the end of the process does. Both wait for the
+    calls in progress, but not for ever: one that hangs keeps neither a store from being closed nor
+    a process from ending.
 
     Args:
         name: what the names of the threads begin with.
@@ -57,7 +57,7 @@ class PoolThreads:
         self._is_closed = False
         self._process_ends = False
         self._process = os.getpid()
-        # Threads that block the end of the process would wait for ever for what nobody closed.
+        # Threads that block the end of the process would wait for ever for what was never closed.
         atexit.register(self._end)
 
     def run(self, call: Callable[[], T]) -> asyncio.Future[T]:
@@ -65,8 +65,8 @@ class PoolThreads:
 
         A future that is cancelled frees its caller. The call is made nevertheless. At the end of
         the process no call is made any more, and its future never ends, as if the process had been
-        killed there: an error would be told, and dealt with, by loops that nobody stopped, while
-        the interpreter is taken down around them. ``is_left`` tells of it.
+        killed there: an error would be told, and dealt with, by loops that were never stopped,
+        while the interpreter is taken down around them. ``is_left`` tells of it.
 
         Raises:
             RuntimeError: it is closed.
@@ -91,13 +91,13 @@ class PoolThreads:
     def close(self, left_s: Callable[[], float] | None = None) -> None:
         """End the threads when all calls are made, and wait for that for a time. Idempotent.
 
-        A call that takes longer goes on, and its thread ends with it or with the process.
+        A call that takes longer continues, and its thread ends with it or with the process.
 
         Args:
             left_s: how many seconds are left of that time; ``None`` means ``END_S`` from now on.
         """
         if os.getpid() != self._process:
-            return  # a fork leaves the threads behind, and maybe the lock in the hands of one
+            return  # a fork does not copy the threads, and one of them may hold the lock
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -124,12 +124,12 @@ class PoolThreads:
             result = error = None
             try:
                 result = call()
-            except BaseException as raised:  # noqa: BLE001 - whoever awaits it is told
+            except BaseException as raised:  # noqa: BLE001 - the caller that awaits it is told
                 error = raised
             with self._lock:
                 # Of calls that waited all threads are there, so none is missed if this is too many.
                 self._idle += 1
-            with suppress(RuntimeError):  # the loop was closed, so nobody waits
+            with suppress(RuntimeError):  # the loop was closed, so nothing waits
                 loop.call_soon_threadsafe(_tell, future, result, error)
             # A thread that waits keeps nothing alive, neither buffers nor what an error has seen.
             del job, call, future, loop, result, error

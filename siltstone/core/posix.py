@@ -1,8 +1,8 @@
-"""The few file calls that Siltstone makes, behind one seam, and the loops that every caller needs.
+"""The few file calls that Siltstone makes, in one seam, and the loops that every caller needs.
 
 The NFS binding and the file log reach the operating system only through ``FileCalls``, so that a
-test can put a power cut, a full disk or a failing call between (``siltstone.testing``). Methods are
-the functions of ``os`` of the same name and raise ``OSError`` alike. Nothing else may live here.
+test can inject a power cut, a full disk or a failing call (``siltstone.testing``). Methods are the
+functions of ``os`` of the same name and raise ``OSError`` as they do. Nothing else may live here.
 """
 
 from __future__ import annotations
@@ -99,14 +99,14 @@ class FileCalls(Protocol):
         ...
 
     def write_out(self, fd: int, offset: int, length: int) -> None:
-        """Wait for what is on its way to the disk of these bytes, then send the rest of them.
+        """Wait for those of these bytes that are on their way to the disk, then send the rest.
 
         Nothing is durable by it.
         """
         ...
 
     def free_memory(self, fd: int, offset: int, length: int) -> None:
-        """Free the memory that holds these bytes, as far as they are on their way no more.
+        """Free the memory that holds these bytes, as far as they are no longer on their way.
 
         What was not written yet stays. A hint: a failure means nothing.
         """
@@ -315,7 +315,7 @@ def write_fully(calls: FileCalls, fd: int, buffers: Sequence[Buffer], offset: in
     """Write all of ``buffers`` at ``offset``, however many they are; return the count of bytes.
 
     Short writes are continued. A write that makes no progress is ``OSError(EIO)``: without this
-    limit a sick file system could hold the thread for ever.
+    limit a faulty file system could hold the thread for ever.
     """
     views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
     written = 0

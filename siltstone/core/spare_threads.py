@@ -12,21 +12,21 @@ from queue import SimpleQueue
 from typing import Final
 
 IDLE_MAX: Final = 16
-"""So many threads of this process wait for work."""
+"""At most this many threads of this process wait for work."""
 
 _Job = tuple[Callable[[], None], Callable[[], None] | None]
 
 _idle: list[SimpleQueue[_Job]] = []
 """Those that wait."""
 
-# A fork leaves the threads behind.
+# A fork does not copy the threads.
 os.register_at_fork(after_in_child=_idle.clear)
 
 
 def start_thread(work: Callable[[], None], tell: Callable[[], None] | None = None) -> None:
-    """Run ``work``, then ``tell``, neither of which raises, on a thread that nobody waits for.
+    """Run ``work``, then ``tell``, neither of which raises, on a thread that nothing waits for.
 
-    Whoever is told finds the thread free.
+    The code that is told finds the thread free.
     """
     try:
         queue = _idle.pop()
@@ -44,7 +44,7 @@ def _serve(queue: SimpleQueue[_Job]) -> None:
         del work  # a thread that waits keeps nothing alive
         is_kept = len(_idle) < IDLE_MAX
         if is_kept:
-            # Ahead: or the next call of whoever is told finds none, and one more is made for it.
+            # Before ``tell``: else the next call of the code that is told makes one more thread.
             _idle.append(queue)
         if tell is not None:
             tell()

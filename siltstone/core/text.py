@@ -1,7 +1,4 @@
-"""Counts of things, as people read them.
-
-How a uuid is shown: one form, wherever people and programs see it.
-"""
+"""Text for people and programs: counts of things, and the one form of every uuid."""
 
 from __future__ import annotations
 

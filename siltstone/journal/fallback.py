@@ -1,7 +1,7 @@
 """What is left of a journal that is damaged beyond what a boot may pass over.
 
-Each state here was once the newest one. What was stated behind it is lost, so only a recovery that
-may lose something goes on from one, and only somebody who looks without writing reads one.
+Each state here was once the newest one. What was stated after it is lost, so only a recovery that
+may lose something continues from one, and only a caller that looks without writing reads one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from siltstone.journal.replay import replay_to_damage
 async def earlier_states(
     storage: AsyncChunkStorage, container: int, below_epoch: int
 ) -> AsyncGenerator[Recovered]:
-    """Yield the states that whole checkpoints and the batches behind them give, newest first.
+    """Yield the states that whole checkpoints and the batches after them give, newest first.
 
-    One for each whole checkpoint: it, and the batches behind it up to the first that is damaged or
+    One for each whole checkpoint: it, and the batches after it up to the first that is damaged or
     missing.
 
     Raises:

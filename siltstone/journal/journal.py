@@ -3,7 +3,7 @@
 The rules that recovery relies on, and that only this file keeps:
 
 - One batch or checkpoint is in flight. Its content is composed when its turn comes, so it states
-  what is true behind everything that was written before it.
+  what is true after everything that was written before it.
 - A checkpoint fills a file alone. Once its create was issued no batch goes to an older file.
 - A write that was not acknowledged is repeated, the same bytes, in the next file before anything
   else is written: a sequence never has two contents, whatever becomes of the first attempt.
@@ -43,8 +43,8 @@ PATIENCE_S = 600.0
 """How long one record waits for storage that does not answer. The flush that it ends waits too."""
 
 LAST_BATCH_S = 5.0
-"""How long the end of an owner waits for its last batch. A service that is well needs less for so
-few bytes, and without the batch nothing is lost but a comparison."""
+"""How long the end of an owner waits for its last batch. A healthy service needs less for so small
+a batch, and without the batch nothing is lost but a comparison."""
 
 
 class Journal:
@@ -65,7 +65,7 @@ class Journal:
 
     Attributes:
         patient: wait for a storage that does not answer, up to ten minutes, before a record is
-            sent to it at all. Set while the owner is open: nobody then waits for a single record.
+            sent to it at all. Set while the owner is open: then no caller waits for one record.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """What the bytes of one journal file are: a checkpoint, batches, or something that is not whole.
 
-Pure functions. What damage means is decided where the files behind are known, in ``replay``.
+Pure functions. What damage means is decided where the later files are known, in ``replay``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class JournalFile:
         kind: what it is.
         checkpoint: the checkpoint, if it is one.
         batches: whole batches, each with its own bytes.
-        damage: why what stands behind the batches, or the checkpoint, is not whole; ``None`` if it
-            is.
+        damage: why what follows the batches, or the checkpoint, is not whole; ``None`` if it is.
         cut: no record is whole, and the file is the beginning of one that says it is longer. So is
             an empty file, and one whose first record has a damaged length that is too large.
         lacks_block: it is no whole checkpoint and no file of batches, and a block of it holds
@@ -69,11 +68,11 @@ def read_journal_file(name: str, data: Buffer, *, to_damage: bool = False) -> Jo
     Args:
         name: of the file.
         data: its content.
-        to_damage: take what stands before damage, whatever stands behind it. Only a recovery that
-            may lose something asks for this.
+        to_damage: take what stands before damage, whatever follows it. Only a recovery that may
+            lose something asks for this.
 
     Raises:
-        CorruptDataError: a batch is damaged and a whole one stands behind it in the file.
+        CorruptDataError: a batch is damaged and a whole one follows it in the file.
         FormatError: a whole record of an unknown kind or version.
     """
     kind = claimed_kind(data)
@@ -128,7 +127,7 @@ def _lacks_block(data: Buffer) -> bool:
 
 
 def _check_nothing_behind(name: str, data: Buffer, position: int, cause: CorruptDataError) -> None:
-    """Check that no whole batch stands behind damage at ``position``: only a tail may be torn.
+    """Check that no whole batch follows damage at ``position``: only a tail may be torn.
 
     The damage may be in a length, so every place where a record could begin is looked at.
     """

@@ -44,7 +44,7 @@ class BatchView:
         sequence: its place in the epoch.
         safe_index: below it no frame is needed once this is durable.
         newest_index: newest acknowledged frame then; -1 when there was none.
-        table_log_end: how much of the table log lies in chunks behind it.
+        table_log_end: how much of the table log lies in chunks after it.
         chunks: names of the chunks that it puts or changes.
     """
 

@@ -30,7 +30,7 @@ class PinnedLayoutStore:
     """The ``LayoutStore`` of system segments.
 
     Memory changes only when a batch is durable, and before the journal's next record is composed: a
-    ``snapshot`` taken while a checkpoint is composed is the state behind all batches before it.
+    ``snapshot`` taken while a checkpoint is composed is the state after all batches before it.
 
     Args:
         journal: takes the batches; its epoch is the one of new chunks.
@@ -78,8 +78,8 @@ class PinnedLayoutStore:
     def set_start(self, segment_id: int, start_offset: int) -> None:
         """Let the segment begin at ``start_offset``, at most its flushed length, from now on.
 
-        This is what a later change that drops extents follows; it is not kept, for nothing that is
-        dropped is needed by anything durable. A lower start than before changes nothing.
+        This is what a later change that drops extents follows; it is not kept, since nothing
+        durable needs what is dropped. A lower start than before changes nothing.
         """
         assert start_offset <= self.layout(segment_id).storage_length, "no dead bytes to skip"
         self._starts[segment_id] = max(self._starts.get(segment_id, 0), start_offset)

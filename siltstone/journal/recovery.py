@@ -53,7 +53,7 @@ class Recovered:
         checkpoint: the checkpoint that replay began with.
         checkpoint_file: name of its file.
         newest_file: name of the newest file that was read.
-        batches: count of batches applied behind it.
+        batches: count of batches applied after the checkpoint.
         layouts: of the system segments, after those batches.
         safe_index: the newest safe index that a checkpoint or batch states.
         newest_index: the newest acknowledged log index that one states; -1 when there is none.
@@ -149,7 +149,7 @@ async def recover_opened(
 
     Raises:
         CorruptDataError: as ``recover``; or no journal is left, and something is there that only an
-            owner makes who has opened the container.
+            owner makes that has opened the container.
     """
     for _ in range(2):
         recovered = await recover(storage, environment, container, below_epoch)
@@ -158,7 +158,7 @@ async def recover_opened(
         made = await _made_by_an_owner(storage, container)
         if made is None:
             return None
-        # Somebody may have opened it for the first time since the first look.
+        # An owner may have opened it for the first time since the first look.
     raise CorruptDataError(
         "the journal is gone, and the container was opened before",
         where=system_prefix(container),

@@ -1,4 +1,4 @@
-"""From a checkpoint and the files behind it to the state that they describe. Pure functions."""
+"""From a checkpoint and the files after it to the state that they describe. Pure functions."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def replay(epoch: int, files: Sequence[JournalFile]) -> JournalReplay:
 
     A checkpoint among the later files is a damaged one and is passed over, loudly. A file may end
     in a torn batch when the batch is repeated in the next file, or when nothing but attempts at the
-    same batch stands behind it: then it was never acknowledged, or all that relied on it is found
-    missing when the log is checked.
+    same batch follows it: then it was never acknowledged, or all that relied on it is found missing
+    when the log is checked.
 
     Raises:
         CorruptDataError: a sequence has two contents, one is missing, a torn batch is not repeated,

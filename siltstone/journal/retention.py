@@ -1,11 +1,11 @@
 """Which system files nothing needs any more: a pure plan.
 
-Whoever carries it out first states it in the log.
+The owner that carries it out first states it in the log.
 
 System files have no tasks: their rows would lie in the table log whose chunks they are. So what may
 go is what a listing shows and none of these names:
 
-- the two newest durable checkpoints of the owner's epoch, with all journal files behind the older
+- the two newest durable checkpoints of the owner's epoch, with all journal files after the older
   one,
 - the batches in those files, whose chunks a recovery from the older checkpoint passes through,
 - the layouts as they are now, and whatever is being written,
@@ -91,7 +91,7 @@ def plan_deletion(
         checkpoints: durable ones of the owner's epoch, oldest first.
         pinned: the layouts of the system segments now.
         in_progress: names that are being written or were written and not named by a layout or a
-            checkpoint yet, and those of chunks in the batches behind the older checkpoint.
+            checkpoint yet, and those of chunks in the batches after the older checkpoint.
         container: index of the container.
         pinned_version: the oldest table version that an unexpired pin promises, ``None`` without
             pins. A pin below what the older checkpoint holds keeps everything: its holder may have

@@ -44,7 +44,7 @@ SORTED_FILE = ".sst"
 """Suffix of the files that are never written again once they are whole."""
 
 SMALL_BYTES = 64 * KIB
-"""Up to so many bytes a file is uploaded with each checkpoint. An index has a handful of them."""
+"""Up to this many bytes a file is uploaded with each checkpoint. An index has a handful of them."""
 
 UPLOAD_ATTEMPTS = 5
 LINKS_MAX = 3

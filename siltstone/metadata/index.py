@@ -165,10 +165,10 @@ class Index:
         Args:
             table_id: the table.
             start: first key of the range.
-            end: first key behind the range; ``None`` for the end of the table.
+            end: first key after the range; ``None`` for the end of the table.
             reverse: begin with the last key.
             limit: most entries.
-            bytes_max: end with the entry that reaches so many bytes, so at least one is returned.
+            bytes_max: end with the entry that reaches this many bytes; at least one is returned.
         """
         walk = walk_backward if reverse else walk_forward
         low, high = scan_bounds(table_id, start, end)
@@ -250,7 +250,7 @@ class Index:
     def checkpoint(self, folder: Path) -> Position | None:
         """Make a consistent copy in ``folder``, of hard links where possible, memory flushed first.
 
-        ``apply`` may go on meanwhile in another thread: what it adds may or may not be in the copy.
+        ``apply`` may run in another thread meanwhile: what it adds may or may not be in the copy.
 
         Args:
             folder: must not exist, on the same file system; its parent is made.
@@ -318,7 +318,7 @@ def _open_database(
     limit = files_max()
     options.set_max_open_files(-1 if limit is None else limit // _OPEN_FILES_SHARE)
     options.set_target_file_size_base(_FILE_BYTES)
-    # The event loop writes: it must not be slowed down before compaction is hopelessly behind.
+    # The event loop writes: it must not be slowed down before compaction is hopelessly late.
     options.set_level_zero_slowdown_writes_trigger(40)
     options.set_level_zero_stop_writes_trigger(80)
     # A checkpoint copies and uploads it whole, and it grows with every file that comes or goes.

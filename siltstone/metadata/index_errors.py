@@ -24,7 +24,7 @@ def translated(folder: Path, call: Callable[[], T], *, again: bool = True) -> T:
     """Call, and raise an error of ours if that fails.
 
     Where there was no descriptor the call is made once more, see ``open_files``; unless there is no
-    ``again``, as of what is closed although it failed.
+    ``again``, as for a close, which takes effect although it failed.
     """
     try:
         return with_descriptor(call) if again else call()
@@ -37,7 +37,7 @@ def translation(error: Exception, folder: Path) -> Exception:
     message = str(error)
     if is_lack(error):  # of what is damaged, or locked by another, it says nothing
         return StoreError(f"too many open files; {way_out()}", folder=folder, reason=message)
-    if "Is a directory" in message:  # in the place of one of its files, so it is a cache no more
+    if "Is a directory" in message:  # in the place of one of its files, so it is no longer a cache
         return CorruptDataError("index is damaged", where=str(folder), reason=message)
     if isinstance(error, SiltstoneError | OSError):
         return error

@@ -1,7 +1,7 @@
 """Which process may open an index: one that was not forked from a process which had opened one.
 
 The library has threads, one set for a process, that write and close its files. A child that was
-forked behind the first index has none of them, and would wait for them without end.
+forked after the first index was opened has none of them, and would wait for them without end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _user: list[int] = []
 
 
 def check_process() -> None:
-    """Refuse to go on where no index can be opened; asks nobody.
+    """Refuse to continue where no index can be opened; makes no call.
 
     Raises:
         StoreError: this process was forked from one that had opened an index.

@@ -47,7 +47,7 @@ def index_key(table_id: int, key: bytes) -> bytes:
 
 
 def range_bounds(table_id: int, start: bytes, end: bytes) -> tuple[bytes, bytes]:
-    """Index keys of a range's first key and of that behind it; an empty ``end``: of the table."""
+    """Index keys of a range's first key and of the one after it; empty ``end``: of the table."""
     table = _TABLE.pack(table_id)
     return table + start, table + end if end else _TABLE.pack(table_id + 1)
 
@@ -72,7 +72,7 @@ def entry_of(value: bytes) -> Entry:
 
 
 def scan_bounds(table_id: int, start: bytes, end: bytes | None) -> tuple[bytes, bytes]:
-    """Index keys of the first key of a scan and of that behind it; no ``end``: of the table."""
+    """Index keys of the first key of a scan and of the one after it; no ``end``: of the table."""
     table = _TABLE.pack(table_id)
     return table + start, _TABLE.pack(table_id + 1) if end is None else table + end
 
@@ -80,9 +80,9 @@ def scan_bounds(table_id: int, start: bytes, end: bytes | None) -> tuple[bytes, 
 def below(database: rocksdict.Rdict, high: bytes, walk: Callable[[rocksdict.RdictIter], T]) -> T:
     """Give ``walk`` an iterator that sees nothing from ``high`` on; return what it does.
 
-    Else a step behind the last row goes on to the next one there is, past all that were removed and
-    are in the index still: of a range that is empty, past those of everything behind it. A lower
-    bound is not heeded by the library.
+    Else a step beyond the last row continues to the next one there is, past all that were removed
+    and are in the index still: in an empty range, past all removed ones after it. A lower bound is
+    not heeded by the library.
     """
     options = rocksdict.ReadOptions()
     options.set_iterate_upper_bound(high)

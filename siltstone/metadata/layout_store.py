@@ -130,8 +130,8 @@ class TableLayoutStore:
     async def commit(self, change: LayoutChange) -> bool:
         """See ``LayoutStore.commit``.
 
-        While tier 1 is full the change is tried again, for users are refused meanwhile and a change
-        of a layout may use the log's reserve.
+        While tier 1 is full the change is tried again: users are refused meanwhile, and a change of
+        a layout may use the log's reserve.
         """
 
         def plan() -> tuple[LayoutChange, ...]:

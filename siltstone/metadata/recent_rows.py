@@ -101,7 +101,7 @@ class RecentRows:
         return found
 
     def _refresh(self) -> None:
-        """Forget everything when the table has moved, or when it has become too much."""
+        """Forget everything when the table has moved, or when too much is remembered."""
         version = self._rows.version
         if version != self._version or self.misses >= self._forget_at:
             self._version = version

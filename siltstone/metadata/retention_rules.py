@@ -14,7 +14,7 @@ from siltstone.metadata.rows import Rows
 from siltstone.metadata.tables import Tables
 
 RULES_MAX = 1_000
-"""With so many rules a container takes no new one: all of them are in memory."""
+"""With this many rules a container takes no new one: all of them are in memory."""
 PAGE = 1_000
 
 _FIRST, _END = bytes((RowKind.RETENTION,)), bytes((RowKind.RETENTION + 1,))

@@ -202,7 +202,7 @@ class Rows:
     def tasks(
         self, until_ms: int, limit: int = ROWS_PER_SLICE, after: Task | None = None
     ) -> list[Task]:
-        """Tasks that are due at ``until_ms``, the earliest first, from behind ``after`` on.
+        """Tasks that are due at ``until_ms``, the earliest first, from the one after ``after`` on.
 
         ``dropped_version`` is filled in from the row's own version where the row has 0.
         """

@@ -39,7 +39,7 @@ class AssignedUpdate:
 
     Attributes:
         record: its bytes in the frame and in the table log.
-        table_version: the version behind it, also that of every entry that it wrote.
+        table_version: the version after it, also that of every entry that it wrote.
         crc_after: CRC32C of the table log up to and with it.
         entries: as they were given.
         changes: what they do to the index, splices resolved; each is an object of its own.
@@ -66,12 +66,12 @@ class Tables:
     """Tables over an index, with the updates that are not acknowledged yet.
 
     Args:
-        index: empty, or of ``lineage``; never written by anybody else from now on.
+        index: empty, or of ``lineage``; never written by anything else from now on.
         lineage: 16 bytes.
 
     Attributes:
-        moment: another object behind every change, of assigned or acknowledged entries. As long as
-            it is the same, so is all that any row says; any thread may compare it.
+        moment: another object after every change of assigned or acknowledged entries. As long as it
+            is the same, so is all that any row says; any thread may compare it.
     """
 
     def __init__(self, index: Index, lineage: bytes) -> None:

@@ -1,12 +1,12 @@
 """The time index: which bytes of a segment were appended before a time.
 
 A row says of an append border until when the bytes since the row before were appended. There is one
-at least every MiB or 10 seconds, where appends end so often, and always one at the flushed length;
-what is only in tier 1 has its times in memory. Rows of dead bytes are removed after a truncation.
+at least every MiB or 10 seconds, where appends end that often, and always one at the flushed
+length; what is only in tier 1 has its times in memory. Rows of dead bytes go after a truncation.
 
-Rows keep the times as the clocks told them. Where a clock went back, a row names the last one of
-before, so rows are a list of runs in which times never fall. What a time in the future means is
-judged when somebody asks: by then it is known whether it is one.
+Rows keep the times as the clocks told them. Where a clock went back, a row names the last one
+before that, so rows are a list of runs in which times never fall. What a time in the future means
+is judged when a caller asks: by then it is known whether it is one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ STEP_MS = 10_000
 OFFSET_END = 2**64 - 1
 """Above every offset."""
 FALLS_MAX = 64
-"""So often a clock may go back by a step or more among readable bytes; what comes later counts as
-no older than what was there. A search looks at each run."""
+"""A clock may go back by a step or more this often among readable bytes; what comes later counts
+as no older than what was there. A search looks at each run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def plan_times(
 
     Args:
         segment_id: the segment.
-        known: its newest two rows, the newest first; fewer when there are not so many.
+        known: its newest two rows, the newest first; fewer when there are not that many.
         begin: the flushed length before.
         appended: what lies in ``[begin, end)``, in order and without gap; it may reach beyond, and
             then ``begin`` or ``end`` is no append border.
@@ -264,7 +264,7 @@ def offset_before(
     """The last known append border with only bytes below that are older than ``time_ms``.
 
     Bytes with a time later than now, by more than a step, had a clock that was ahead. They were
-    appended before those behind them, and so count as these; at the end of the segment they count
+    appended before those that follow, and so count as these; at the end of the segment they count
     as appended now.
 
     Args:
@@ -274,12 +274,12 @@ def offset_before(
         flushed: its flushed length.
         tail: what lies beyond, in order; its first part may begin below.
         time_ms: milliseconds since 1970.
-        now_ms: likewise, by the clock of who asks.
+        now_ms: likewise, by the clock of the caller.
 
     Returns:
-        ``start`` when no border is so old; the end when every byte is older.
+        ``start`` when no border is that old; the end when every byte is older.
     """
-    # Who asks for a time that is yet to come by this clock has it from another one.
+    # A caller that asks for a time that is yet to come by this clock has it from another one.
     search = _Search(max(now_ms, time_ms))
     found = start
     for low, high in _runs(tables, segment_id, start, flushed):
@@ -323,7 +323,7 @@ class _Search:
         self.ahead = None
 
     def younger(self, time_ms: int, border: int) -> int | None:
-        """Where the search ends with bytes of this time behind ``border``; ``None``: not here."""
+        """Where the search ends with bytes of this time after ``border``; ``None``: not here."""
         if self.ahead is not None:
             border = self.ahead
         if time_ms <= self._believed_ms:

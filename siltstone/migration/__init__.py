@@ -1,3 +1,3 @@
-"""Data of other layouts and of other programs: how it comes in, and how it goes out again."""
+"""Data of other layouts and of other programs: how it is imported and exported."""
 
 __all__: list[str] = []

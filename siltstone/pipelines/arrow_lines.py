@@ -11,7 +11,7 @@ _OFFSETS = struct.Struct("=2i")
 
 
 def split_lines(lines: memoryview, kind: pyarrow.DataType) -> pyarrow.Array:
-    """Return the lines of ``lines``, between which newlines stand, as an array of ``kind``.
+    """Return the lines of ``lines``, with newlines between them, as an array of ``kind``.
 
     Args:
         lines: less than 2 GiB; empty means one empty line.

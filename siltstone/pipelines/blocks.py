@@ -1,4 +1,4 @@
-"""A range of bytes in blocks of one size, whatever chunks do."""
+"""A range of bytes in blocks of one size, independent of chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from siltstone.pipelines.event_starts import Numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRun:
-    """Blocks one behind the other, at least one, of one size but for the last.
+    """Blocks one after the other, at least one, of one size except for the last.
 
     Attributes:
         base: offset in the segment of the first one.

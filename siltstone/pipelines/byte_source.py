@@ -30,7 +30,7 @@ class BufferStretch:
     Attributes:
         buffer: holds them, and other bytes around them.
         begin: index of the first.
-        end: index behind the last.
+        end: index after the last.
     """
 
     buffer: bytearray
@@ -72,9 +72,9 @@ class ByteSource:
         self._look_up = look_up
 
     def read(self, kept: bytes, offset: int) -> BufferStretch:
-        """Return ``kept`` and behind it bytes from ``offset`` on, at least one of them.
+        """Return ``kept`` and after it bytes from ``offset`` on, at least one of them.
 
-        The more is kept, the more is read: a line longer than one read costs no more than a few
+        The more is kept, the more is read. So a line longer than one read costs no more than a few
         copies of its bytes.
 
         Args:
@@ -142,7 +142,7 @@ class ByteSource:
         return BufferStretch(buffer=buffer, begin=0, end=len(buffer))
 
     def _room(self, length: int) -> bytearray:
-        """A buffer of at least so many bytes; fresh memory costs as much as reading."""
+        """A buffer of at least this many bytes; fresh memory costs as much as reading."""
         if self._buffer is None:
             return bytearray(length)
         if len(self._buffer) < length:

@@ -1,9 +1,9 @@
 """Compact: small chunks become fewer and fuller ones, written by workers and stated by the owner.
 
 The driver owns the store. It reserves a name for each new chunk; a worker writes it, by the
-service's own join where that is possible; the driver then lets it stand for what still is as it
-was, in one transaction, which also makes the tasks that delete the old chunks. What is killed
-leaves chunks that nothing names, and the sweep of the epoch finds them.
+service's own join where that is possible; the driver then lets it replace what is still unchanged,
+in one transaction, which also makes the tasks that delete the old chunks. A killed job leaves
+chunks that nothing names, and the sweep of the epoch finds them.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def compact(
     """
     chosen = chosen_rules(store) if rules is None else rules
     for _ in range(ROUNDS_MAX):
-        # What was merged may still be small, and go together with its like of other segments.
+        # What was merged may still be small, and be merged with similar chunks of other segments.
         done = 0
         with closing(_round(store, executor, chosen, rate)) as outcomes:
             for outcome in outcomes:
@@ -145,7 +145,7 @@ def _round(
             for outcome in outcomes:
                 yield _stated(store, planned.pop(outcome.subject), outcome)
     finally:
-        # Of these nobody knows whether they were written.
+        # Of these it is unknown whether they were written.
         for one in planned.values():
             if not one.container.closed:
                 store.loop.run(one.container.compaction.abandon(one.merging))

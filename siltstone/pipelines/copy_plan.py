@@ -14,13 +14,13 @@ MARK: Final = "siltstone.copy-of"
 """The attribute by which a segment of the target is known as a copy, and of what."""
 
 CONFLICT: Final = "conflict"
-"""The target has something else under this name, or lacks what the source has not any more."""
+"""The target has something else under this name, or lacks what the source no longer has."""
 
 UNREADABLE: Final = "unreadable"
 """The source is damaged there; nothing of it was copied."""
 
 PART_BYTES: Final = 32 * MIB
-"""What one task copies of a segment at most: a killed job does again what it was at."""
+"""What one task copies of a segment at most: a killed job repeats the tasks in progress."""
 
 SESSION_BYTES: Final = GIB
 """What becomes visible in one step."""
@@ -40,7 +40,7 @@ class CopyOrigin:
         store: uuid of the source.
         segment_id: id of the segment there.
         base: offset there of its first byte here.
-        lineage: of its container there, which is another one behind a recovery with loss.
+        lineage: of its container there, which is another one after a recovery with loss.
     """
 
     store: str
@@ -77,7 +77,7 @@ class MissingRange:
 
 
 def problem_of(info: SegmentInfo, target: SegmentInfo, store: str) -> str | int:
-    """Say what keeps a copy from going on, or else from which offset of the source it goes on.
+    """Say what keeps a copy from continuing, or else from which source offset it continues.
 
     Args:
         info: the segment of the source.
@@ -98,7 +98,7 @@ def problem_of(info: SegmentInfo, target: SegmentInfo, store: str) -> str | int:
 
 
 def sessions_of(lacks: Sequence[MissingRange]) -> Iterator[list[MissingRange]]:
-    """Cut what is lacking into sessions, in the order in which they have to become visible."""
+    """Cut what is missing into sessions, in the order in which they have to become visible."""
     session: list[MissingRange] = []
     length = 0
     for lack in lacks:

@@ -1,7 +1,7 @@
-"""Copies of a store that was recovered with loss: they may have bytes that it has not any more.
+"""Copies of a store that was recovered with loss: they may have bytes that it no longer has.
 
 What was lost had an offset, and the next append got the same one. So a copy that was made before
-goes on only if it has the bytes that its source has now; that is looked at once.
+continues only if it has the bytes that its source has now; that is checked once.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _READ_BYTES: Final = 4 * MIB
 def difference_since(
     view: StoreView, target: OwnedStore, info: SegmentInfo, there: SegmentInfo
 ) -> str:
-    """Say why a copy from before a recovery cannot go on; empty when it can, or there was none.
+    """Say why a copy from before a recovery cannot continue; empty if it can, or there was none.
 
     Args:
         view: the source.
-        target: has the copy; it notes that it was looked at.
+        target: has the copy; it notes that it was checked.
         info: of the source.
         there: of the copy.
 

@@ -3,7 +3,7 @@
 The driver owns the target. It opens import sessions there; workers read ranges of the source,
 verified, and write them as chunks of a session straight to the target's long-term storage; the
 driver commits a session when all of it came. So a copy becomes visible in steps, in order, each
-whole or not at all. One that was killed goes on in the session in hand behind what was noted of it.
+whole or not at all. A killed copy continues in the open session, after what was noted of it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from siltstone.pipelines.work import (
 )
 
 LIFETIME_S: Final = 7 * 86_400.0
-"""Of a session that nobody ends; its chunks are deleted then."""
+"""Of a session that is never ended; its chunks are deleted then."""
 
 
 Came = dict[str, list[tuple[int, tuple[ImportedChunk, ...]]]]
@@ -118,7 +118,7 @@ def copy(
     for index, some in lacks.items():
         spoilt: set[str] = set()
         for session in sessions_of(some):
-            # Behind a part that failed nothing of that segment can become visible.
+            # After a part that failed nothing of that segment can become visible.
             left = [lack for lack in session if lack.info.name not in spoilt]
             bring = partial(_session, view, target, index, executor, left, rate)
             for outcome in _told(target, left, in_one_of_two(bring) if left else {}):

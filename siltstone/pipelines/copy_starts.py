@@ -1,8 +1,8 @@
-"""Where the copies of segments go on: made where they are missing, and compared where they are not.
+"""Where the copies of segments continue: missing ones are made, the others are compared.
 
-A copy goes on behind bytes that it has. Of those the last block is compared with the source's: tier
-1 may have been put back to an older copy since, within one epoch, and what was appended then has
-the offsets of what was copied before.
+A copy continues after the bytes that it has. The last block of those is compared with the source's:
+tier 1 may have been put back to an older copy since, within one epoch, and what was appended then
+has the offsets of what was copied before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AT_ONCE: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a copy goes on.
+    """Where a copy continues.
 
     Attributes:
         offset: in the source.
@@ -51,7 +51,7 @@ class Start:
 def starts(
     view: StoreView, target: OwnedStore, segments: Sequence[SegmentInfo]
 ) -> Iterator[tuple[SegmentInfo, ItemOutcome | int]]:
-    """Yield from which offset of the source each copy goes on, or what keeps it from that.
+    """Yield from which offset of the source each copy continues, or what keeps it from that.
 
     Copies that are missing are made, without bytes.
     """
@@ -70,7 +70,7 @@ def starts(
 def _differences(
     view: StoreView, target: OwnedStore, known: Sequence[tuple[SegmentInfo, Start]]
 ) -> dict[str, ItemOutcome]:
-    """What keeps copies from going on whose last block is another one than the source's."""
+    """What keeps copies from continuing whose last block differs from the source's."""
     compared = [(info, start) for info, start in known if start.low < start.offset]
     ours = view.sums([(info, start.low, start.offset) for info, start in compared])
 
@@ -127,7 +127,7 @@ def target_info(target: OwnedStore, name: str) -> SegmentInfo | None:
 
 
 def _prepared(view: StoreView, target: OwnedStore, info: SegmentInfo) -> ItemOutcome | Start:
-    """Make the segment in the target if it is not there; return where the copy goes on."""
+    """Make the segment in the target if it is not there; return where the copy continues."""
     there = target_info(target, info.name)
     if there is not None:
         found = problem_of(info, there, view.uuid)

@@ -62,7 +62,7 @@ class CopyWork:
 
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
-        """Open the source's long-term storage, and see that the target is the one that is meant."""
+        """Open the source's long-term storage; check that the target is the one that is meant."""
         rate = share_of(self.rate, openings)
         with (
             ImportTarget(self.target, self.target_uuid) as target,
@@ -83,7 +83,7 @@ def _copied(
                 try:
                     chunks = tuple(writer.write_chunks(part.start, part.stop, pieces))
                 except CorruptDataError as error:
-                    # Of this segment; the others of the task go on.
+                    # Of this segment; the others of the task continue.
                     made.append((part.segment, part.start, (), str(error)))
                 else:
                     made.append((part.segment, part.start, chunks, ""))

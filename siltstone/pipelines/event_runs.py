@@ -22,7 +22,7 @@ from siltstone.pipelines.event_starts import Numbers, find_events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRun:
-    """Events one behind the other, at least one.
+    """Events one after the other, at least one.
 
     Attributes:
         base: offset in the segment of the buffer's first byte.
@@ -37,7 +37,7 @@ class EventRun:
     lengths: Numbers
 
     def parts(self, size_bytes: int) -> Iterator[EventRun]:
-        """Yield the same events in runs of about so many bytes, or of one larger event.
+        """Yield the same events in runs of about this many bytes, or of one larger event.
 
         Runs of small events are alike: a short one at the end would cost Spark as much as others.
         """
@@ -55,11 +55,11 @@ class EventRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadStretch:
-    """Bytes that are passed over, since no event begins where one should.
+    """Bytes that are skipped, since no event begins where one should.
 
     Attributes:
         offset: where it begins, in the segment.
-        end: where reading goes on: at an append border, or at the end.
+        end: where reading continues: at an append border, or at the end.
         reason: what is wrong at ``offset``.
     """
 
@@ -69,7 +69,7 @@ class BadStretch:
 
 
 EVENT_READ_BYTES: Final = 4 * MIB
-"""Events are looked for in many places of a read at once, so larger reads cost less for each."""
+"""Events are searched in many places of a read at once, so larger reads cost less for each."""
 
 NO_EVENT = "no event begins here"
 CUT_OFF = "event is cut off"
@@ -94,7 +94,7 @@ def read_event_runs(
         stop: end of the range, above ``start`` and at most ``end``.
         end: end of the segment.
         segment: its name.
-        borders: append borders in the range, ascending: where a tolerant read goes on.
+        borders: append borders in the range, ascending: where a tolerant read continues.
         joined: another range begins at ``stop``.
         tolerant: yield what is malformed as a ``BadStretch`` instead of raising.
 

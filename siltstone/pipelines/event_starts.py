@@ -19,14 +19,14 @@ Numbers = Any
 """A numpy array of int64: numpy says of its arrays only that they are arrays."""
 
 GUESSED_EVENT_BYTES_MAX: Final = 1_024
-"""Of larger events there are so few in a buffer that following them one by one is as fast."""
+"""A buffer holds so few larger events that following them one by one is as fast."""
 
 SAMPLE: Final = 32
 GUESSED_LENGTH_MAX: Final = 1 << 24
 BUFFER_BYTES_MIN: Final = 1 << 16
 
 TURN_STEPS: Final = 8
-"""Steps of all chains between two looks at which are through."""
+"""Steps of all chains between two checks for those that have ended."""
 NOWHERE: Final = 1 << 62
 
 
@@ -37,7 +37,7 @@ class EventStarts:
     Attributes:
         starts: index of the header of each, ascending: int64[n].
         lengths: bytes of each payload: int64[n].
-        end: index behind the last whole one.
+        end: index after the last whole one.
         malformed: there is no header at ``end``, though there is room for one.
         needed: bytes from ``end`` on that the event there has, if its header is whole.
     """
@@ -167,7 +167,7 @@ def _follow_many(buffer: bytearray, begin: int, end: int, size: int) -> EventSta
 def _walk(words: Numbers, begins: Numbers, limits: Numbers) -> Numbers:
     """Follow some chains at once, and give a row of places for each, ascending.
 
-    One of them is no less than the chain's limit; what stands behind that one means nothing.
+    One of them is no less than the chain's limit; what stands after that one means nothing.
     """
     last = len(words) - 1
     which, at, until = numpy.arange(len(begins)), begins, limits
@@ -180,8 +180,8 @@ def _walk(words: Numbers, begins: Numbers, limits: Numbers) -> Numbers:
             at = here
         turns.append((which, turn))
         inside = at < until
-        # Chains that are through go along until they are the half: that costs less than to leave
-        # them out each time.
+        # Chains that have ended stay until they are the half: that costs less than removing them
+        # each time.
         if 2 * numpy.count_nonzero(inside) <= len(which):
             which, at, until = (one.compress(inside) for one in (which, at, until))
     table = numpy.full((len(begins), 1 + len(turns) * TURN_STEPS), NOWHERE, dtype=numpy.int64)

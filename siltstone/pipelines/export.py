@@ -1,4 +1,4 @@
-"""Export: ranges of segments into files of a folder, as tables of Parquet or as they are."""
+"""Export: ranges of segments into files of a folder, as tables of Parquet or unchanged."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def plan_export(
     Raises:
         SettingsError: the form and the records do not go together, or pyarrow is missing.
         StoreError: the folder holds another export of a segment, or one from before a recovery; or
-            the store has not the last bytes of it any more, as its tier 1 was put back.
+            the store no longer has the last bytes of it, as its tier 1 was put back.
         CorruptDataError: these are damaged in the store.
         OSError: the folder, or the service of the bucket, gives no answer.
         CapabilityError: a name is too long for a folder.

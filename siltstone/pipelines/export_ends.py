@@ -24,14 +24,14 @@ from siltstone.pipelines.last_block import block_before
 from siltstone.pipelines.store_view import StoreView
 
 FILES_MAX: Final = 4
-"""A file may have no record; so many are looked at, from the last one on."""
+"""A file may have no record; this many are looked at, from the last one on."""
 
 Stretch = tuple[int, bytes]
 """Bytes that a file has of the segment, with their offset."""
 
 
 def check_end(view: StoreView, info: SegmentInfo, folder: Place, head: ExportHead) -> None:
-    """See that the store still has the last bytes that an export has of a segment.
+    """Check that the store still has the last bytes that an export has of a segment.
 
     Args:
         view: the store.
@@ -73,7 +73,7 @@ def _compare(
     try:
         ours = view.read(info, low, stop - low)
     except (SegmentNotFoundError, SegmentTruncatedError):
-        return  # a moment ago: what is planned next says so
+        return  # a moment ago: the next plan says so
     for offset, data in stretches:
         if ours[offset - low : offset - low + len(data)] != data:
             raise _others(info, folder, offset, offset + len(data))

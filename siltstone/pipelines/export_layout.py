@@ -5,8 +5,8 @@
     segment=<name>/_export.json
     segment=<name>/<start, 20 digits>-<stop, 20 digits>.<ending>
 
-The name of the segment is written as readers of partitioned tables expect it: as in a URL, but for
-what is not ASCII, which stays as it is, for Spark takes every escape for a character. A file holds
+The name of the segment is written as readers of partitioned tables expect it: as in a URL, except
+that what is not ASCII stays as it is, for Spark takes every escape for a character. A file holds
 the records that begin in ``[start, stop)``; files that are there are never changed, so a later
 export writes what is missing and no more.
 """
@@ -56,7 +56,7 @@ class ExportHead:
         store: uuid of the store.
         segment: name of the segment.
         segment_id: its id, which tells it from a later one of the same name.
-        lineage: of its container, which is another one behind a recovery with loss.
+        lineage: of its container, which is another one after a recovery with loss.
         form: how files are written.
         records: what the bytes were taken for.
         version: of this layout.

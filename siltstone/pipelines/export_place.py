@@ -1,8 +1,8 @@
 """Where an export lies: in a folder that every worker sees, or below a prefix of a bucket.
 
-A bucket is told by an address such as ``s3://bucket/prefix?region=eu-west-1``, as pyarrow reads it.
-Credentials are those of the environment of each worker; an address that holds some is refused, as
-it travels with the plan.
+A bucket is given by an address such as ``s3://bucket/prefix?region=eu-west-1``, as pyarrow reads
+it. Credentials are those of the environment of each worker; an address that holds some is refused,
+as it travels with the plan.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def place_of(target: str) -> Place:
 
 @lru_cache(_CLIENTS_MAX)
 def _objects(address: str) -> ObjectPlace:
-    """Clients cost a look at the environment and connections, and tasks of one job share them."""
+    """A client costs a look at the environment and connections; tasks of one job share clients."""
     try:
         from pyarrow.fs import FileSystem
     except ImportError as error:

@@ -1,7 +1,7 @@
 """Files that appear whole or not at all, in a folder that several workers fill at a time.
 
-A draft is locked as long as its writer lives, and its name says on which machine: whoever comes to
-the same folder there removes those of writers that died. On other machines a day has to pass.
+A draft is locked as long as its writer lives, and its name says on which machine. Later writers to
+the folder there remove drafts of writers that died. On other machines a day has to pass.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from zlib import crc32
 from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
 
 DRAFT_PREFIX: Final = "."
-"""Names that begin so are passed over by whoever reads a folder of Parquet."""
+"""Names that begin so are skipped by readers of a folder of Parquet."""
 
 DRAFT_SUFFIX: Final = ".draft"
 DRAFT_KEPT_S: Final = 86_400.0
-"""A draft that was not touched for so long belongs to nobody who lives."""
+"""A draft that was not touched for this long belongs to no living writer."""
 
 _NONCE_DIGITS: Final = 24
 _NAME_BYTES_MAX: Final = 64
@@ -35,7 +35,7 @@ _NAME_BYTES_MAX: Final = 64
 def draft_of(path: Path) -> Iterator[Path]:
     """Yield an empty file to write what shall become ``path`` to; see ``publish``.
 
-    It is gone at the end, and so are those that writers of ``path`` left here who were killed.
+    It is gone at the end, and so are those that killed writers of ``path`` left here.
     """
     make_folder(SystemFileCalls(), str(path.parent))
     _remove_left(path.parent.glob(f"{escape(_beginning(path))}*{DRAFT_SUFFIX}"))
@@ -45,7 +45,7 @@ def draft_of(path: Path) -> Iterator[Path]:
         try:
             with suppress(OSError):  # where there are no locks a draft is kept for a day
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-            # Whoever looked at it before the lock has removed it.
+            # A writer that looked at it before the lock has removed it.
             draft.touch()
             yield draft
         finally:

@@ -1,8 +1,8 @@
-"""How far the copying into a session came, noted beside its chunks on long-term storage.
+"""How far the copying into a session came, noted next to its chunks on long-term storage.
 
-A chunk is noted once its write was acknowledged. So whoever goes on with the session of a process
-that died needs to read neither the chunk nor its source again. Notes go with the session: what no
-segment names is deleted when it is closed.
+A chunk is noted once its write was acknowledged. So a process that continues the session of one
+that died needs to read neither the chunk nor its source again. Notes are removed with the session:
+what no segment names is deleted when it is closed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from siltstone.core.records.import_note import (
 from siltstone.store.handles.import_writer import ImportWriter
 
 NOTE_BYTES: Final = 32 * MIB
-"""So much one note tells of, or more: a repeat copies as much again, and what was on its way."""
+"""One note tells of this much or more; a repeat copies as much again, and what was on its way."""
 
 NOTE_CHUNKS: Final = 256
 """Small chunks are noted more often, as a note is one small object."""

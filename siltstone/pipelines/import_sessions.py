@@ -1,4 +1,4 @@
-"""Import sessions that go on where a process died: under a name that says what they bring."""
+"""Import sessions that continue where a process died: under a name that says what they bring."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def session_name(verb: str, facts: Iterable[object]) -> str:
 
 
 def open_session(name: str, opened: Callable[[str], ImportTicket]) -> tuple[ImportTicket, bool]:
-    """An open session for some work, and whether one of before was committed.
+    """An open session for some work, and whether an earlier one was committed.
 
     What was brought, deleted and brought again has several, as a name is known for a day.
 
@@ -58,7 +58,7 @@ def open_session(name: str, opened: Callable[[str], ImportTicket]) -> tuple[Impo
 def in_one_of_two(bring: Callable[[], T]) -> T:
     """Bring what a session has; in another one, if the first takes no commit.
 
-    A commit that died may have begun with chunks of which no note told, and takes no others.
+    A commit that died may have begun with chunks that no note names, and takes no others.
 
     Args:
         bring: opens a session, commits it, and aborts it where that fails.
@@ -70,7 +70,7 @@ def in_one_of_two(bring: Callable[[], T]) -> T:
 
 
 def serves_repeat(error: BaseException) -> bool:
-    """Whether a session is left open, so that a repeat goes on with what was copied into it.
+    """Whether a session is left open, so that a repeat continues with what was copied into it.
 
     Where there is no room, what was copied takes some; what is refused, as a source has changed,
     would be refused again, or is another import.
@@ -83,7 +83,7 @@ def serves_repeat(error: BaseException) -> bool:
         case SiltstoneError():
             return error.outcome is not Outcome.NOT_APPLIED
         case _:
-            # Whoever ends the command may begin it again.
+            # The user who ends the command may begin it again.
             return not isinstance(error, Exception)
 
 

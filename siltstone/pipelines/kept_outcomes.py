@@ -1,4 +1,4 @@
-"""The file of ``--resume``: which items of a job are done, so that a killed one goes on."""
+"""The file of ``--resume``: which items of a job are done, so that a killed job continues."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ VERSION: Final = 1
 
 
 class KeptOutcomes(Closing):
-    """Outcomes of a job, a line of JSON each, behind a line that tells which job it is.
+    """Outcomes of a job, a line of JSON each, after a line that tells which job it is.
 
     Use it as a context manager. What was written is in the file when ``keep`` returns; a line that
-    a crash cut in two is passed over.
+    a crash cut in two is skipped.
 
     Args:
         path: the file; made when it is missing. ``None`` keeps nothing.
-        head: what must be the same for a job to go on: its name, the store, its options.
+        head: what must be the same for a job to continue: its name, the store, its options.
 
     Attributes:
         done: length of each subject that is done, by subject.

@@ -1,4 +1,4 @@
-"""The last block of what a job has: compared, by its sum, before the job goes on behind it."""
+"""The last block of what a job has: compared, by its sum, before the job continues after it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Bytes = tuple[SegmentInfo, int, int]
 
 
 def block_before(start: int, end: int) -> int:
-    """Where the bytes begin that are compared before a job goes on at ``end``.
+    """Where the bytes begin that are compared before a job continues at ``end``.
 
     Args:
         start: the first offset that can be read.
-        end: what lies behind it is new.
+        end: what lies beyond it is new.
     """
     return min(max(start, end - BLOCK_BYTES), end)
 

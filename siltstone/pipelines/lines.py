@@ -2,7 +2,7 @@
 
 A line belongs to the range in which it begins, and is read to its end wherever that lies; so the
 ranges of a segment give every line once. A newline is one byte, 0x0A; whatever stands before it,
-such as a carriage return, is content. Bytes behind the last newline are a line too.
+such as a carriage return, is content. Bytes after the last newline are a line too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read_lines(
     """Yield the lines that begin in ``[start, stop)``: some whole lines at a time.
 
     Each view holds one line or more with newlines between them; the newline of its last line is
-    left out. Before it stands the offset in the segment at which it begins.
+    left out. Before each view comes the offset in the segment at which it begins.
 
     Args:
         read: see ``ByteSource.read``.
@@ -76,7 +76,7 @@ def read_lines(
 
 
 def first_line(read: Callable[[bytes, int], BufferStretch], start: int, stop: int, end: int) -> int:
-    """Offset of the first line that begins at or behind ``start``; ``stop`` when none does before.
+    """Offset of the first line that begins at or beyond ``start``; ``stop`` when none does before.
 
     The byte before ``start`` exists, and so it can be read.
     """

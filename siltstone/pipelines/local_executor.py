@@ -20,17 +20,17 @@ from siltstone.store.blocking.background_loop import BackgroundLoop
 THREADS_MAX: Final = 256
 THREADS_PER_CORE: Final = 2
 _SMALL_BYTES: Final = 256 * KIB
-"""Reading and summing up more than this goes on without the interpreter most of the time."""
+"""Reading and summing up more than this runs without the interpreter most of the time."""
 
 _WAITED_SHARE: Final = 4
-"""Storage is slow when the thread gave up the processor at each so many items."""
+"""Storage is slow when the thread gave up the processor once in this many items."""
 
 _PROBE_ITEMS: Final = 32
 _BUSY_SHARE: Final = 0.5
 """A large pack that used the processor for less of its time waited for storage."""
 
 _PATIENCE_S: Final = 0.25
-"""What only reads and sums up is through with a pack in less."""
+"""Work that only reads and sums up finishes a pack in less."""
 
 _LOOK_S: Final = 1.0
 """How often to look for a call to long-term storage that hangs, when nothing else happens."""
@@ -42,8 +42,8 @@ _AHEAD: Final = 2
 class LocalExecutor:
     """Runs packs on threads of this process.
 
-    As long as nobody has to wait for storage, small items are done by one thread at a time: they
-    take the interpreter all the while, and threads that pass it to and fro cost twice as much as
+    As long as no thread has to wait for storage, small items are done by one thread at a time: they
+    hold the interpreter all the time, and threads that pass it to and fro cost twice as much as
     one. Large ones are done by a thread for each core, as more would only wait for each other.
 
     Args:
@@ -72,7 +72,7 @@ class LocalExecutor:
 
 
 def on_threads(step: Step, packs: Iterable[Sequence[Item]], threads: int) -> Generator[ItemOutcome]:
-    """Do packs on so many threads, and yield what became of their items."""
+    """Do packs on this many threads, and yield what became of their items."""
     environment = SystemEnvironment()
     loop = BackgroundLoop(name="siltstone-pipeline")
     stop = Stop()
@@ -119,7 +119,7 @@ async def _results(
     finally:
         for one in done | running:
             if not one.cancel():
-                one.exception()  # several fail at once, and asyncio prints what nobody asked for
+                one.exception()  # several fail at once, and asyncio prints what was not asked for
 
 
 def _probed(packs: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
@@ -158,7 +158,7 @@ class _Turns:
         return not self.waited and sum(item.size for item in pack) <= _SMALL_BYTES * len(pack)
 
     def do_alone(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[ItemOutcome]:
-        """Do a pack of small items alone, and see whether the thread had to wait for storage."""
+        """Do a pack of small items alone, and check whether the thread had to wait for storage."""
         before = getrusage(RUSAGE_THREAD).ru_nvcsw
         outcomes = _do(stop, step, pack)
         waits = getrusage(RUSAGE_THREAD).ru_nvcsw - before
@@ -166,7 +166,7 @@ class _Turns:
         return outcomes
 
     def do(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[ItemOutcome]:
-        """Do a pack beside others, where threads wait for each other too."""
+        """Do a pack while others run, where threads wait for each other too."""
         start, busy = time.monotonic(), time.thread_time()
         outcomes = _do(stop, step, pack)
         passed = time.monotonic() - start
@@ -175,7 +175,7 @@ class _Turns:
 
 
 def _do(stop: Stop, step: Step, pack: Sequence[Item]) -> list[ItemOutcome]:
-    """The same as long as somebody waits for it. Raises ``StoppedError``."""
+    """The same as long as the caller waits for it. Raises ``StoppedError``."""
     outcomes = []
     for item in pack:
         stop.check()

@@ -1,7 +1,7 @@
 """A store opened read-only for questions, a container when it is first asked.
 
-Claims nothing and writes nothing but local indexes of its own, so it works beside a running writer
-and beside its like.
+Claims nothing and writes only local indexes of its own, so it works while a writer or another such
+reader runs.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PAGE: Final = 1_000
 class OpenStore(Closing):
     """A store, opened read-only for blocking callers: a container when it is first asked.
 
-    What is no coroutine may be called from any thread but the loop's own, on which all coroutines
-    run.
+    Methods that are no coroutines may be called from any thread except the loop's own, on which all
+    coroutines run.
 
     Args:
         store: the settings file, or the folder that holds it.
@@ -55,7 +55,7 @@ class OpenStore(Closing):
         except BaseException:
             self.environment.close()
             raise
-        # The file itself, not what names it: workers may have another folder.
+        # The file itself, not a path to it: workers may have another folder.
         self.path = str(Path(self._assembly.settings.file).absolute())
         self.manifest = self._assembly.manifest
         self.uuid = uuid_text(self.manifest.store_id)
@@ -69,7 +69,7 @@ class OpenStore(Closing):
         return self._loop.run(work)
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start what goes on beside the questions; cancel it before ``close``."""
+        """Start work that runs next to the questions; cancel it before ``close``."""
         return self._loop.submit(work)
 
     def ask(self, segment: str, question: Callable[[ReadContainer], Awaitable[T]]) -> T:

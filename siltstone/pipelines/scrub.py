@@ -30,7 +30,7 @@ MISSING: Final = "missing"
 SHORT: Final = "short"
 DAMAGED: Final = "damaged"
 GONE: Final = "gone"
-"""It was dropped meanwhile: nothing names it any more, whatever became of its bytes."""
+"""It was dropped meanwhile: nothing names it now, whatever became of its bytes."""
 
 UNVERIFIED: Final = "unverified"
 """It is in place and has no sums: only its length was looked at."""
@@ -49,7 +49,7 @@ class ScrubItem:
         name: key on long-term storage.
         length: committed bytes.
         sums: CRC32C of each block: u32[], little-endian; empty when it has none.
-        in_place: whether it has exactly so many bytes.
+        in_place: whether it has exactly this many bytes.
     """
 
     name: str
@@ -115,7 +115,7 @@ def scrub(
 ) -> Generator[ItemOutcome]:
     """Read every chunk and yield what it was like.
 
-    What seems wrong is looked up again at the end, and is ``gone`` if nothing names it any more.
+    What seems wrong is looked up again at the end, and is ``gone`` if nothing names it then.
 
     Args:
         view: the store; stays open until the end.
@@ -153,7 +153,7 @@ def _judged(view: StoreView, suspects: Sequence[ItemOutcome]) -> Iterator[ItemOu
 
 
 def unread_status(error: SiltstoneError) -> str:
-    """What a chunk is called whose bytes could not be had."""
+    """The status of a chunk whose bytes could not be read."""
     match error:
         case ChunkNotFoundError():
             return MISSING
@@ -198,9 +198,9 @@ def _check_length(storage: ChunkStorage, item: ScrubItem) -> None:
 
 
 def _reads_well(storage: ChunkStorage, view: memoryview, item: ScrubItem) -> bool:
-    """Whether a small chunk matches its sums when it is read by one call; what is not, is unclear.
+    """Whether a small chunk matches its sums when it is read by one call; else it is unclear.
 
-    The buffer is larger than the chunk, which tells a binding that nobody comes back for more.
+    The buffer is larger than the chunk, which tells a binding that no further read follows.
     """
     length = item.length
     if length >= len(view) or storage.read_into(item.name, 0, view) < length:

@@ -17,7 +17,7 @@ from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import Window, cut_window
 
 LOOKAHEAD_BYTES: Final = MIB
-"""A range is given so much more than itself, for the end of its last record."""
+"""A range is given this much more than itself, for the end of its last record."""
 
 RANGE_READ_BYTES: Final = 4 * MIB
 """Read at a time of what is only passed on: threads wait less often for the interpreter."""
@@ -35,7 +35,7 @@ class SegmentRange:
         stop: the end of the range, above ``start``.
         end: the end of what is read of the segment, where also a record without its end ends.
         first: the segment's first readable offset; a record begins there.
-        window: where the bytes lie, with the byte before and some behind.
+        window: where the bytes lie, with the byte before and some after.
     """
 
     uuid: str
@@ -137,7 +137,7 @@ def read_range(
 
 
 def last_line_end(view: StoreView, info: SegmentInfo) -> int:
-    """The offset behind the last newline: what follows may be half a line, unless it is sealed."""
+    """The offset after the last newline: what follows may be half a line, unless it is sealed."""
     if info.sealed:
         return info.length
     end = info.length

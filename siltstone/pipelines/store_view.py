@@ -30,11 +30,11 @@ from siltstone.pipelines.open_store import OpenStore
 logger = logging.getLogger(__name__)
 
 PIN_TTL_S: Final = 3600.0
-"""So long a job's chunks stay if it is killed; while it runs, its pins are made again."""
+"""A killed job's chunks stay for this long; while it runs, its pins are made again."""
 
 
 class StoreView:
-    """What is planned from. Every method may be called from any thread but the loop's own.
+    """What is planned from. Every method may be called from any thread except the loop's own.
 
     Args:
         store: stays the caller's.

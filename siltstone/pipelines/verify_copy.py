@@ -36,7 +36,7 @@ from siltstone.pipelines.work import (
 from siltstone.pipelines.worker_store import worker_store
 
 _COMPARED_BYTES: Final = 64 * KIB
-"""So many are copied, while the processor has them at hand, and compared."""
+"""This many are copied and compared while they are in the cache of the processor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

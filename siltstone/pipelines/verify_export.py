@@ -43,7 +43,7 @@ BEHIND: Final = "behind"
 """The store has more at the end: true of what it has, and no difference."""
 
 TRUNCATED: Final = "truncated"
-"""The store has not got these bytes any more: nothing to compare with."""
+"""The store no longer has these bytes: nothing to compare with."""
 
 _ROWS: Final = 4_096
 
@@ -75,7 +75,7 @@ def plan_verify_export(
     """Plan the comparison of every file in ``folder``; return it with what is known without it.
 
     Known are ranges that no file holds, ``missing``; what the store has more of, ``behind``; what
-    it has not any more, ``truncated``; and folders of other segments or stores, ``differs``.
+    it no longer has, ``truncated``; and folders of other segments or stores, ``differs``.
 
     Args:
         view: the store.

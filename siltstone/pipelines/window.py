@@ -40,7 +40,7 @@ class ChunkRun:
 
     @property
     def end(self) -> int:
-        """Offset in the segment behind the last byte."""
+        """Offset in the segment after the last byte."""
         return self.start + self.length
 
     def blocks_at(self, offset: int, length_max: int) -> BlockRange:
@@ -74,7 +74,7 @@ class Window:
     Attributes:
         lineage: of the segment's container.
         start: first offset.
-        end: offset behind the last byte.
+        end: offset after the last byte.
         runs: where the flushed ones lie, contiguous and in order.
         tail_offset: where ``tail`` begins.
         tail: the others themselves.
@@ -126,7 +126,7 @@ def _run(row: ChunkExtent, start: int, end: int) -> ChunkRun:
 
 
 def pack_sums(sums: tuple[int, ...]) -> bytes:
-    """Write sums as u32[], little-endian: many of them travel, and as objects they would weigh."""
+    """Write sums as u32[], little-endian: many of them travel, and objects would be large."""
     packed = array("I", sums)
     if sys.byteorder == "big":
         packed.byteswap()

@@ -25,10 +25,10 @@ PACK_BYTES_MAX: Final = 64 * MIB
 """What one task has to do at most, so that a task that is repeated costs little."""
 
 PACK_BYTES_MIN: Final = 8 * MIB
-"""Starting a task costs some 20 ms, about the reading of so many bytes."""
+"""Starting a task costs some 20 ms, about as much as reading this many bytes."""
 
 ITEM_BYTES: Final = 16 * KIB
-"""What each item costs beside its bytes, in bytes that are read at the same time."""
+"""What each item costs in addition to its bytes, in bytes that are read at the same time."""
 
 PACK_ITEMS_MAX: Final = 4_096
 PACKS_PER_WORKER: Final = 3
@@ -57,7 +57,7 @@ class ItemOutcome:
         status: ``ok``, ``same``, ``failed``, or a word of the job's own.
         length: bytes that were worked on.
         message: what people should know; empty when there is nothing.
-        detail: what the driver needs to go on, encoded by the job.
+        detail: what the driver needs to continue, encoded by the job.
     """
 
     subject: str
@@ -74,12 +74,12 @@ class Work(Protocol):
     """What is done with each item, wherever that is: a frozen record that is pickled.
 
     It names settings files by path and holds no secret: credentials come from the environment of
-    whoever opens it.
+    the process that opens it.
     """
 
     @property
     def rate(self) -> int | None:
-        """Bytes a second that all who do the work may move together; ``None`` for no limit."""
+        """Bytes a second that all who share the work may move together; ``None`` for no limit."""
         ...
 
     def open(self, openings: int = 1) -> AbstractContextManager[Step]:
@@ -93,7 +93,7 @@ class Work(Protocol):
 
 
 def share_of(rate: int | None, openings: int) -> int | None:
-    """The rate of each of so many that move bytes at a time; ``None`` for no limit."""
+    """The rate of each one, when this many move bytes at a time; ``None`` for no limit."""
     return None if rate is None else max(1, rate // openings)
 
 
@@ -108,8 +108,8 @@ class Executor(Protocol):
     def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         """Do the work on every item and yield what became of each, in any order.
 
-        The packs are taken as they are needed. Closing it ends the work early; whoever may be ended
-        by an error or a signal closes it, for the traceback keeps it alive.
+        The packs are taken as they are needed. Closing it ends the work early; a caller that an
+        error or a signal may end closes it, for the traceback keeps it alive.
 
         Raises:
             PipelineError: a worker could not begin at all, or ended unexpectedly.

@@ -26,7 +26,7 @@ def plan_steps(
 
     Args:
         start: first offset.
-        end: behind the last one; a border as well.
+        end: after the last one; a border as well.
         cuts: borders of appends, ascending; those outside the range do not matter.
         room: bytes that the open chunk still takes; 0 when there is none.
         chunk_bytes: bytes that a new chunk takes.
@@ -72,7 +72,7 @@ class BufferCutter:
 
     @property
     def end(self) -> int:
-        """The offset behind the last byte."""
+        """The offset after the last byte."""
         return self._ends[-1] if self._ends else self._start
 
     def cut(self, start: int, end: int) -> list[Buffer]:

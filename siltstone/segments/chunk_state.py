@@ -1,6 +1,6 @@
-"""What this owner remembers of its chunks beyond their rows. Lost with the owner, as it may be.
+"""What this owner remembers of its chunks beyond their rows. It is lost with the owner, and may be.
 
-What went wrong at long-term storage without being an error of any call.
+It also remembers what went wrong at long-term storage without being an error of any call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Making one new chunk, durably, under another name for as long as outcomes are unknown.
+"""Making, checking and closing one chunk.
 
-Closing the chunk that a segment could still be appended to, before its end is reached.
-
-The self check of a write: its bytes are read from storage and compared with their sums.
+A new chunk is made durably, under another name for as long as outcomes are unknown. A write can
+check itself: its bytes are read from storage and compared with their sums. A chunk that a segment
+could still be appended to can be closed before its end is reached.
 """
 
 from __future__ import annotations

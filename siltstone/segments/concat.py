@@ -1,9 +1,8 @@
 """Joining a sealed segment to another: rows move, bytes stay where they are.
 
-Joining several hidden segments to others in one transaction: the end of an import.
-
-Each hidden segment is joined as a concat would join it. What is too much for that one transaction
-was placed before (``placing``), and is only shown here.
+Several hidden segments are joined to others in one transaction: the end of an import. Each of them
+is joined as a concat would join it. What is too much for that one transaction was placed before
+(``concat_staging``), and is only shown here.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ def plan_concat(
     chunk_of: Callable[[int], Chunk],
     extra: tuple[TableEntry, ...],
 ) -> LayoutChange:
-    """Plan to move the readable bytes of the source behind those of the target.
+    """Plan to move the readable bytes of the source after those of the target.
 
     Extents wholly below the source's start are dropped, one that it lies in loses its head. The
-    last chunks of both segments are closed: the one has foreign extents behind it, the other is no
+    last chunks of both segments are closed: one is followed by foreign extents, the other is no
     last chunk any more.
     """
     target, source, start = ends.target, ends.source, ends.source_state.start_offset

@@ -1,10 +1,9 @@
 """Joining a segment of any number of extents to another: placed slice by slice, shown at once.
 
-A slice puts extents behind the target's flushed length, where no reader looks, and counts them as
+A slice puts extents beyond the target's flushed length, where no reader looks, and counts them as
 references; the source keeps its own. The last transaction moves the flushed length over them. What
-was placed and not shown is nothing but rows to be taken away again, by whoever comes first.
-
-What a concat rests on: which segment goes behind which, where, and from where on.
+was placed and not shown is nothing but rows, which the next operation to find them takes away.
+What a concat rests on is here too: which segment comes after which, where, and from where on.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Joining:
         source_id: gives them; sealed, and flushed to its end.
         offset: where they begin in the target: its flushed length.
         start: where they begin in the source: its start.
-        hidden: the source is one that nobody ever saw: an import's, whose state says deleted.
+        hidden: the source is one that was never visible: an import's, whose state says deleted.
     """
 
     target_id: int
@@ -60,7 +59,7 @@ class Ends:
 
 
 def checked(context: Context, joining: Joining) -> Ends:
-    """The rows of both segments, if the concat may go on.
+    """The rows of both segments, if the concat may continue.
 
     Raises:
         SegmentNotFoundError: one of the two was deleted.
@@ -130,7 +129,7 @@ PLACED_PER_SLICE = 400
 
 
 def has_placed(layouts: LayoutStore, segment_id: int) -> bool:
-    """Whether extents were placed behind the segment's flushed length."""
+    """Whether extents were placed beyond the segment's flushed length."""
     length = layouts.layout(segment_id).storage_length
     return bool(layouts.extents(segment_id, length, OFFSET_END, 1))
 
@@ -275,7 +274,7 @@ async def unplace_all(context: Context, segment_id: int) -> None:
 
 
 def _last_placed(layouts: LayoutStore, layout: Layout) -> list[Extent]:
-    """The last extents behind the flushed length, in order: as many as a slice takes."""
+    """The last extents beyond the flushed length, in order: as many as a slice takes."""
     found: list[Extent] = []
     end = OFFSET_END
     while end > layout.storage_length and len(found) < PLACED_PER_SLICE:
@@ -288,7 +287,7 @@ def _last_placed(layouts: LayoutStore, layout: Layout) -> list[Extent]:
 
 
 def _closed(context: Context, joining: Joining) -> Ends:
-    """The rows of both, if the concat may go on and nothing is appended to the source's chunks."""
+    """The rows of both, if the concat may continue and the source's chunks take no more bytes."""
     ends = checked(context, joining)
     if ends.source.last_chunk_id:
         raise OffsetError(

@@ -35,8 +35,8 @@ class Context:
         mishaps: what went wrong without being an error.
         ahead: what is read ahead for sequential readers.
         scratch: buffers for blocks of which only a part is wanted.
-        sharing: held from plan to commit by whoever changes the references of a chunk that extents
-            of several segments name; their own locks do not keep them apart.
+        sharing: held from plan to commit by an operation that changes the references of a chunk
+            that extents of several segments name; their own locks do not keep them apart.
     """
 
     storage: AsyncChunkStorage
@@ -51,7 +51,7 @@ class Context:
 
     @property
     def chunk_bytes(self) -> int:
-        """A chunk of so many bytes is full."""
+        """A chunk of this many bytes is full."""
         return min(self.settings.chunk_bytes, self.storage.capabilities.chunk_bytes_max)
 
     def moved(self, length: int) -> int:

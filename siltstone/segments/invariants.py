@@ -35,7 +35,7 @@ def check_chunk(chunk: Chunk, stat: ChunkStat) -> None:
 
     Raises:
         LostDataError: the chunk is shorter.
-        CorruptDataError: an object in place is longer: somebody has changed it.
+        CorruptDataError: an object in place is longer: another program has changed it.
     """
     if stat.length < chunk.length:
         raise LostDataError(

@@ -127,7 +127,7 @@ def write_part(
     Raises:
         LostDataError: the file has lost bytes that were written.
         LegacyChangedError: it holds bytes that are not the segment's.
-        ChunkError: storage failed; a repeat goes on.
+        ChunkError: storage failed; a repeat continues.
     """
     committed = part.begin - part.start
     for _ in range(_RACES_MAX):
@@ -178,18 +178,18 @@ def _compare(
 def put_header(
     storage: ChunkStorage, row: LegacyRow, text: str, ahead: Iterator[str], seen: SeenHeader
 ) -> None:
-    """Compare a header with what it shall be, and put ``text`` behind it, durably.
+    """Compare a header with what it shall be, and put ``text`` after it, durably.
 
     Args:
         storage: where the layout lies.
         row: says what the header was.
-        text: what comes behind that; empty only to compare.
+        text: what comes after that; empty only to compare.
         ahead: what may be there already, in order; it begins with ``text``.
         seen: how it was when it was compared last.
 
     Raises:
-        LegacyChangedError: somebody else changed it.
-        ChunkError: storage failed; a repeat goes on.
+        LegacyChangedError: another program changed it.
+        ChunkError: storage failed; a repeat continues.
     """
     key, raw = header_key(row), text.encode("utf-8")
     for _ in range(_RACES_MAX):
@@ -255,7 +255,7 @@ def _compared(
 def seal_files(
     storage: ChunkStorage, row: LegacyRow, last: str, text: str, seen: SeenHeader
 ) -> None:
-    """Let the files say that a segment is sealed; the header last, for that is what counts.
+    """Let the files say that a segment is sealed; the header last, since that is what counts.
 
     Args:
         storage: where the layout lies.
@@ -270,7 +270,7 @@ def seal_files(
         _seal_by_name(storage, row, text)
         return
     key = header_key(row)
-    # Who did all of this and died cannot have it done again: a sealed file takes no byte.
+    # An owner that did all of this and died cannot repeat it: a sealed file takes no byte.
     if not text or read_header(storage, key) != text.encode("utf-8"):
         put_header(storage, row, text, iter((text,)), seen)
     if last:

@@ -19,7 +19,7 @@ from siltstone.core.records.legacy_row import LegacyRow
 HEADER: Final = "$header"
 
 SEALED: Final = "_sealed"
-"""What stands behind the name of a sealed file, where modes do not tell."""
+"""What the name of a sealed file ends with, where modes do not tell."""
 
 MARK: Final = "siltstone.legacy"
 """The attribute that names the migration."""
@@ -35,7 +35,7 @@ FILE_BYTES_MAX: Final = 2**40
 
 
 class LegacyChangedError(ChunkError):
-    """Somebody else changed a file that a store writes in the legacy layout; nothing was written.
+    """Another program changed a file that a store writes in the legacy layout; nothing was written.
 
     The bytes stay in tier 1.
     """
@@ -48,7 +48,7 @@ class FilePart:
     Attributes:
         start: offset in the segment of the file's first byte.
         begin: of the first byte to write.
-        end: behind the last one.
+        end: after the last one.
         key: of the file.
         entry: what the header gets for it; empty when it lists the file.
     """
@@ -106,7 +106,7 @@ def plan_parts(
             which the store writes.
         begin: the flushed length.
         end: above it.
-        parts_max: at most so many; then they end before ``end``.
+        parts_max: at most this many; then they end before ``end``.
     """
     size = file_bytes(row)
     parts = []
@@ -188,7 +188,7 @@ def header_ahead(
 
 
 def with_header(row: LegacyRow, text: str) -> LegacyRow:
-    """The row when ``text`` stands behind what the header was."""
+    """The row when ``text`` follows what the header was."""
     raw = text.encode("utf-8")
     return replace(
         row,
@@ -200,7 +200,7 @@ def with_header(row: LegacyRow, text: str) -> LegacyRow:
 def is_ours(found: bytes | bytearray, wanted: bytes | memoryview) -> bool:
     """Whether bytes can be what was left of a write of ``wanted``, which are no fewer.
 
-    Where they differ they are zero, which a file may show that grew when the power failed.
+    Where they differ they are zero, as in a file that grew when the power failed.
     """
     if found == wanted[: len(found)]:
         return True

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 
 class SegmentLock(asyncio.Lock):
-    """A lock that knows whether anybody holds or awaits it.
+    """A lock that knows whether any task holds or awaits it.
 
     Attributes:
         users: holders and waiters.
@@ -36,7 +36,7 @@ class SegmentLock(asyncio.Lock):
 
 
 class SegmentLocks:
-    """A lock for each segment; it exists while somebody refers to it."""
+    """A lock for each segment; it exists while anything refers to it."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[int, SegmentLock] = WeakValueDictionary()
@@ -50,10 +50,10 @@ class SegmentLocks:
 
     @asynccontextmanager
     async def hold_free(self, segment_ids: Iterable[int]) -> AsyncIterator[Collection[int]]:
-        """Hold all of these locks that nobody else holds or awaits; yields the ids of those.
+        """Hold all of these locks that no other task holds or awaits; yields the ids of those.
 
-        It never waits. So whoever holds many segments waits for none of them, and cannot be a part
-        of a circle of waiters, in whatever order others take theirs.
+        It never waits. So a task that holds many segments waits for none of them, and cannot be a
+        part of a circle of waiters, in whatever order others take theirs.
         """
         free: dict[int, SegmentLock] = {}
         for segment_id in segment_ids:

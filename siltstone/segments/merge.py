@@ -1,9 +1,9 @@
 """Merging neighbours of a segment, or runs of several segments, into a chunk that others write.
 
-The owner reserves the name and says what shall lie there; whoever writes it needs no claim, for the
-name is this epoch's and the create exclusive, so one of them at most does. Then the owner lets the
-chunk stand for the extents that are still as they were: the same transactions as those of a rewrite
-and of a repack.
+The owner reserves the name and says what shall lie there; the process that writes it needs no
+claim, for the name is this epoch's and the create is exclusive, so at most one does. Then the owner
+lets the chunk stand for the extents that are still as they were: by the same transactions as a
+rewrite and a repack.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MergeSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merging:
-    """What is to be written, for whoever writes it. Holds no secret.
+    """What is to be written, for the process that writes it. Holds no secret.
 
     Attributes:
         new: the reserved chunk.
@@ -168,7 +168,7 @@ def write_merge(storage: ChunkStorage, merging: Merging, *, check: bool) -> list
 
     Raises:
         CorruptDataError: a source is damaged, or what was joined differs from its sources.
-        ChunkExistsError: somebody wrote it, or may have.
+        ChunkExistsError: another process wrote it, or may have.
         ChunkError: storage failed.
     """
     storage = uncached(storage)

@@ -1,7 +1,7 @@
 """Writing runs of several segments into one shared chunk: one create, few transactions.
 
 The caller holds the locks of all these segments from before the chunk is made until the last
-transaction. So nobody but this operation changes the references of the chunk meanwhile, and each
+transaction. So only this operation changes the references of the chunk meanwhile, and each
 transaction may state as many references as there are extents with it.
 """
 
@@ -61,7 +61,7 @@ class PackedRun:
 
     @property
     def end(self) -> int:
-        """Offset in the segment behind the last byte."""
+        """Offset in the segment after the last byte."""
         return self.offset + self.length
 
 
@@ -74,7 +74,7 @@ class PlacedRun:
 
 
 def place(runs: Sequence[PackedRun]) -> list[PlacedRun]:
-    """Put runs one behind the other."""
+    """Put runs one after the other."""
     offsets = accumulate((run.length for run in runs), initial=0)
     return [PlacedRun(run, offset) for run, offset in zip(runs, offsets, strict=False)]
 
@@ -150,7 +150,7 @@ def plan_packed(
 
 
 def _closing(layout: Layout, chunk_of: Callable[[int], Chunk | None]) -> tuple[Chunk, ...]:
-    """The row that closes the segment's open chunk, which is its last one no more."""
+    """The row that closes the segment's open chunk, which is no longer its last one."""
     last = chunk_of(layout.last_chunk_id) if layout.last_chunk_id else None
     # The row of a shared chunk may change at any time by another segment's transaction.
     return (ended(last),) if last is not None and last.references == 1 else ()
@@ -273,7 +273,7 @@ async def _commit(
         for change in changes:
             packed.count += len(change.extents_put)
             _remember(context, change)
-            # The shared chunk is left as it is: nobody ever appends to it.
+            # The shared chunk is left as it is: nothing is ever appended to it.
             packed.closed += [
                 row for row in change.chunks_put if row.closed and row.chunk_id != chunk.chunk_id
             ]

@@ -1,7 +1,7 @@
 """Reads of flushed bytes that this machine has in memory, by whichever thread asks for them.
 
 A *place* is what the rows said of a run of a segment's bytes when it was last read in the ordinary
-way. While no row has changed, which whoever keeps the place has to know, a read within it asks no
+way. While no row has changed, which the keeper of the place has to know, a read within it asks no
 row, no loop and no other thread. It makes the same checks as the ordinary one. Whatever is not as
 it should be, such as bytes that are not in memory, another version of the chunk or a block that
 does not match its sum, is no answer here: the ordinary read tells what it is.
@@ -21,7 +21,7 @@ from siltstone.segments.context import Context
 from siltstone.segments.read import plan_extent
 
 NEAR_BYTES_MAX: Final = NOW_BYTES_MAX
-"""Most bytes that the loop's own thread reads so: nobody else is served meanwhile."""
+"""Most bytes that the loop's own thread reads so: no other task is served meanwhile."""
 
 SHARE_BYTES_MIN: Final = 2 * MIB
 """To share fewer with another thread takes longer than to read them."""
@@ -40,7 +40,7 @@ class ReadPlace:
     Attributes:
         segment_id: the segment.
         start: first offset.
-        end: offset behind the last byte.
+        end: offset after the last byte.
         shift: what makes an offset in the segment one in the chunk, when it is added.
         chunk: the chunk's row.
         sums: sums of its blocks, by group; those that a read has looked up.
@@ -110,7 +110,7 @@ class NearReads:
             return None
         extent = extents[0]
         start = max(extent.start, state.start_offset)
-        # A concat may have put extents there that nobody is shown yet.
+        # A concat may have put extents there that are not shown yet.
         end = min(extent.end, context.layouts.layout(segment_id).storage_length)
         if not start <= offset < end or extent.chunk_offset + extent.length > chunk.length:
             return None

@@ -270,7 +270,7 @@ async def _read_parts(context: Context, parts: Sequence[ReadPart], view: memoryv
 
 
 def _blocks_of(part: ReadPart) -> tuple[int, int]:
-    """The blocks that a part touches: the first, and the one behind the last."""
+    """The blocks that a part touches: the first, and the one after the last."""
     return part.offset // BLOCK_BYTES, -(-(part.offset + part.length) // BLOCK_BYTES)
 
 

@@ -2,12 +2,9 @@
 
 Bytes of a segment never change, so what was read ahead stays right for ever; whether it may still
 be shown is asked again for each read. Reading ahead costs a copy, so it is done only while storage
-is slow: over a page cache it would halve the speed. Used on the event loop only, but for
-``quick`` and ``wants``.
-
-Copying many bytes without holding up the other threads of the interpreter.
-
-Where what is read ahead is cut, and the memory it is read into.
+is slow: over a page cache it would halve the speed. Many bytes are copied without holding up the
+other threads of the interpreter. Here it is also decided where what is read ahead is cut, and which
+memory it is read into. Used on the event loop only, but for ``quick`` and ``wants``.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ five of these are ahead where the budget is 64 MiB, which keeps the connections 
 
 _SPARE_MAX = 4
 _EXTENTS_MAX = 64
-"""A piece of so many short chunks ends, whatever its length."""
+"""A piece of this many short chunks ends, whatever its length."""
 
 
 def piece_end(floor: Callable[[int], Extent | None], start: int, end: int) -> int:
@@ -71,11 +68,11 @@ class Room:
 
     @property
     def spare_bytes(self) -> int:
-        """Bytes that are kept for nobody yet."""
+        """Bytes that are kept and not in use yet."""
         return sum(map(len, self._spare))
 
     def spare(self, length: int) -> memoryview | None:
-        """Memory with anything in it, the least that has so many bytes, if it is not twice as much.
+        """Memory with anything in it: the least with ``length`` bytes, if less than twice as much.
 
         The last piece of a chunk is longer than others, and its memory is good for them as well.
         """
@@ -87,12 +84,12 @@ class Room:
         return self._spare.pop(min(sizes)[1]) if sizes else None
 
     def give_back(self, view: memoryview) -> None:
-        """Keep memory that nobody looks at any more, rather than what was given back before."""
+        """Keep memory that nothing reads any more, rather than what was given back before."""
         self._spare.append(view)
         del self._spare[:-_SPARE_MAX]
 
     def shrink(self, length: int) -> None:
-        """Keep at most so many bytes, of what was given back last."""
+        """Keep at most this many bytes, of what was given back last."""
         while self.spare_bytes > length:
             del self._spare[0]
 
@@ -108,8 +105,8 @@ _ALOUD_MAX: Final = BLOCK_BYTES
 def copy(target: memoryview, source: memoryview) -> None:
     """Copy ``source`` to ``target``, which is as long; both are of bytes and writable.
 
-    An assignment of slices does the same, but nothing else of this process runs meanwhile: reads
-    of other threads come to a stand for as long as it takes to copy some MiB.
+    An assignment of slices does the same, but nothing else of this process runs meanwhile: reads of
+    other threads are paused for as long as it takes to copy some MiB.
 
     Raises:
         ValueError: the lengths differ.
@@ -126,14 +123,14 @@ PIECES_MAX = 8
 """Most pieces ahead of one reader."""
 
 AHEAD_SHARE = 2
-"""A reader is thought to go on so many times as far as it has come, and for a piece at least."""
+"""A reader is thought to continue this many times as far as it has come, at least for a piece."""
 
 STREAMS_MAX = 64
 """Most readers that are followed at a time; the one not seen for longest is forgotten."""
 
 _SLOW_CALL_S = 0.002
 _SLOW_BYTE_S = 1 / (4 * 1024 * MIB)
-"""A read alone that takes longer is slow. Reads beside each other share the machine."""
+"""A read alone that takes longer is slow. Reads at the same time share the machine."""
 
 _QUICK_SHARE = 0.4
 """A read that takes less than this share of what is slow is quick; one between tells nothing."""
@@ -210,7 +207,7 @@ class ReadAhead:
         self._fetching -= 1
 
     def measured(self, length: int, elapsed_s: float, beside: int = 1) -> None:
-        """Note how long storage took for so many bytes, with so many reads under way at first.
+        """Note how long ``length`` bytes took, with ``beside`` reads under way at first.
 
         Reading ahead makes each read later, and must not be taken for slow storage.
         """
@@ -234,13 +231,13 @@ class ReadAhead:
         return self._held > 0 and (segment_id, offset) in self._streams
 
     def follow(self, segment_id: int, offset: int, end: int, flushed: int) -> Stream | None:
-        """Note a read of ``[offset, end)`` and read on behind it, if it continues another.
+        """Note a read of ``[offset, end)`` and read on after it, if it continues another.
 
         Args:
             segment_id: the segment.
             offset: where the read begins.
             end: where it ends.
-            flushed: nothing behind it is read ahead.
+            flushed: nothing beyond it is read ahead.
 
         Returns:
             The reader, to ``take`` from; ``None`` when nothing is ahead.
@@ -296,7 +293,7 @@ class ReadAhead:
             piece.readers -= 1
 
     def _reuse(self, piece: _Piece) -> None:
-        """Keep the memory of a piece that was taken, unless somebody else still waits for it."""
+        """Keep the memory of a piece that was taken, unless another reader still waits for it."""
         if not self._held or piece.readers or not piece.task.done() or piece.task.cancelled():
             return
         self._room.give_back(piece.memory)
@@ -330,11 +327,11 @@ class ReadAhead:
         try:
             await self._fetch(segment_id, start, view)
         except SiltstoneError:
-            return None  # whoever wants these bytes reads them himself, and gets the error
+            return None  # the reader that wants these bytes reads them itself, and gets the error
         return view
 
     def _memory(self, length: int) -> memoryview | None:
-        """Memory of so many bytes at least, if the budget has it.
+        """Memory of at least this many bytes, if the budget has it.
 
         For that, readers that were not seen for long are forgotten.
         """

@@ -1,6 +1,6 @@
 """Moving what is left of mostly dead chunks into one new chunk that several segments share.
 
-The bytes are copied while nobody waits. Then the locks of all their segments that are free are
+The bytes are copied while no caller waits. Then the locks of all their segments that are free are
 held, until the last transaction: as in a pack, each one states as many references as there are
 extents with it. An extent that changed meanwhile, or whose segment is being changed, stays.
 """
@@ -52,7 +52,7 @@ def plan_moves(
     """Plan one transaction: a change for each segment; the first one has all rows of chunks.
 
     Args:
-        moved: extents of this slice, those of one segment side by side.
+        moved: extents of this slice, those of one segment next to each other.
         chunk: the new chunk; its references are the extents of the slices before.
         sums: its block sums, for the first transaction that names it; then none.
         layouts: rows as they are now.

@@ -1,6 +1,6 @@
 """Writing neighbours of a segment into one new chunk, and letting it stand for them.
 
-The bytes are copied, or joined by the service, while nobody waits; only the swap of the extents
+The bytes are copied, or joined by the service, while no caller waits; only the swap of the extents
 takes the segment's lock. If the extents have changed meanwhile, the new chunk is garbage.
 """
 

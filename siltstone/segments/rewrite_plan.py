@@ -18,11 +18,11 @@ RUN_EXTENTS_MAX = 250
 """Extents of one rewrite: each costs its row, its chunk's row and a garbage task."""
 
 SHARED_FACTOR = 4
-"""So many times as many chunks make a rewrite worth it when all of them are shared and the new one
-would be small: a chunk for each segment is what sharing has saved."""
+"""This many times as many chunks make a rewrite worth it when all of them are shared and the new
+one would be small: a chunk for each segment is what sharing has saved."""
 
 DOMINATING = 2
-"""A chunk with more than so many times the bytes of its neighbours is not rewritten for them."""
+"""A chunk with more than this many times the bytes of its neighbours is not rewritten for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Rewrite:
 
     @property
     def end(self) -> int:
-        """Offset in the segment behind the last byte."""
+        """Offset in the segment after the last byte."""
         return self.extents[-1].end
 
     @property
@@ -58,8 +58,8 @@ class RelocationRules:
     Attributes:
         chunk_bytes_min: smaller chunks stay.
         chunk_bytes_max: larger ones too.
-        percent: at least so much of the chunk must be dead.
-        live_bytes_max: at most so many live bytes are copied.
+        percent: at least this percentage of the chunk must be dead.
+        live_bytes_max: at most this many live bytes are copied.
     """
 
     chunk_bytes_min: int
@@ -73,7 +73,7 @@ class MergeRules:
     """When small neighbours become one chunk.
 
     Attributes:
-        small_bytes: an extent of at most so many bytes takes part.
+        small_bytes: an extent of at most this many bytes takes part.
         chunk_bytes: what the new chunk may hold.
         count_min: fewer chunks are not worth a rewrite; four times as many where all are
             shared, unless they fill half a chunk.

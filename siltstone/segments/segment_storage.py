@@ -83,8 +83,8 @@ class ChunkedSegmentStorage:
         blocks: remembered blocks, if several storages shall share them.
 
     Attributes:
-        near: reads what this machine has in memory; ``None`` where nobody can tell that, and
-            where reads are measured.
+        near: reads what this machine has in memory; ``None`` where that cannot be told, and where
+            reads are measured.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ChunkedSegmentStorage:
         return metrics.timed(operation, segments=segments, length=length)
 
     def lock(self, segment_id: int) -> asyncio.Lock:
-        """The lock of one segment's layout; it exists while somebody holds or awaits it.
+        """The lock of one segment's layout; it exists while a task holds or awaits it.
 
         Every verb below that changes a layout takes it, so it must not be held around them.
         """
@@ -175,7 +175,7 @@ class ChunkedSegmentStorage:
             ChunkError: storage failed, several times if the outcome was unknown. The flushed
                 length is as it was, and the same call may be made again.
             LostDataError: the chunk to append to has lost committed bytes. Nothing was committed;
-                the same call, made again, goes on in a new chunk.
+                the same call, made again, continues in a new chunk.
             LogError: from the transaction: whether it took place is unknown, this owner must stop.
         """
         length = sum(map(len, buffers))
@@ -225,11 +225,11 @@ class ChunkedSegmentStorage:
     # --- joining segments -------------------------------------------------------------------------
 
     def has_placed(self, segment_id: int) -> bool:
-        """Whether extents lie behind the segment's flushed length: those of a concat on its way."""
+        """Whether extents lie beyond the segment's flushed length: those of a concat on its way."""
         return has_placed(self._context.layouts, segment_id)
 
     async def concat(self, joining: Joining, *, extra: tuple[TableEntry, ...] = ()) -> None:
-        """Move the readable bytes of a sealed segment behind those of another, by rows alone.
+        """Move the readable bytes of a sealed segment after those of another, by rows alone.
 
         Both must be flushed to their end. The source's layout goes in the same transaction.
 
@@ -249,9 +249,9 @@ class ChunkedSegmentStorage:
             await run_concat(self._context, joining, extra)
 
     async def place(self, joining: Joining, *, extra: tuple[TableEntry, ...] = ()) -> bool:
-        """Put the next slice of a source's extents behind the target's flushed length, unseen.
+        """Put the next slice of a source's extents beyond the target's flushed length, unseen.
 
-        Nothing of another concat lies there; see ``unplace``. Repeated, it goes on where it was.
+        Nothing of another concat lies there; see ``unplace``. Repeated, it continues where it was.
 
         Args:
             joining: the concat. The chunk that the source ends in is closed; see ``close_chunk``.
@@ -262,7 +262,7 @@ class ChunkedSegmentStorage:
 
         Raises:
             SegmentNotFoundError: one of the two was deleted.
-            OffsetError: one of the two has changed, so the concat cannot go on.
+            OffsetError: one of the two has changed, so the concat cannot continue.
         """
         async with self._both(joining):
             return await run_place(self._context, joining, extra)
@@ -272,13 +272,13 @@ class ChunkedSegmentStorage:
 
         Raises:
             SegmentNotFoundError: one of the two was deleted.
-            OffsetError: one of the two has changed, so the concat cannot go on.
+            OffsetError: one of the two has changed, so the concat cannot continue.
         """
         async with self._both(joining):
             await run_show(self._context, joining, extra)
 
     async def unplace(self, segment_id: int, *, extra: tuple[TableEntry, ...] = ()) -> bool:
-        """Take a slice of what was placed and not shown away; the last slice carries ``extra``.
+        """Take away a slice of what was placed and not shown; the last slice carries ``extra``.
 
         Returns:
             True when nothing is left of it.
@@ -349,7 +349,7 @@ class ChunkedSegmentStorage:
     def plan_merges(
         self, segment_id: int, extents: Sequence[Extent], rules: MergeRules, *, more: bool = False
     ) -> MergePlan:
-        """Runs of small chunks among ``extents`` of the segment; see ``rewriting.plan_merges``."""
+        """Runs of small chunks among ``extents``; see ``rewrite_plan.plan_merges``."""
         context = self._context
         state, layout = context.layouts.state(segment_id), context.layouts.layout(segment_id)
         if state is None or state.deleted:
@@ -374,8 +374,8 @@ class ChunkedSegmentStorage:
         """Write neighbouring bytes of a segment into one new chunk that then stands for them.
 
         The service joins the chunks where it can, else they are copied; what is read on the way is
-        verified. Reads and writes of the segment go on meanwhile. The chunks must not be appended
-        to any more; see ``close_chunk``.
+        verified. Reads and writes of the segment continue meanwhile. The chunks must not be
+        appended to any more; see ``close_chunk``.
 
         Returns:
             False if the extents changed meanwhile, or the segment was deleted: nothing was done.

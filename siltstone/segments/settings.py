@@ -15,7 +15,7 @@ class SegmentStorageSettings:
     """How segments are cut into chunks and how chunks are read.
 
     Attributes:
-        chunk_bytes: a chunk of so many bytes is full; the service's own limit holds as well.
+        chunk_bytes: a chunk of this many bytes is full; the service's own limit holds as well.
         verify_reads: ``remembered`` reads a part of a block without the rest of it if the block was
             verified within ``remember_s`` and the chunk's version is still the same (one ``stat`` a
             read); ``always`` reads and verifies whole blocks every time, as ``remembered`` does too

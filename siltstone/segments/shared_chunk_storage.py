@@ -52,10 +52,10 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
         """Put bytes of several segments, at their flushed lengths, into one new chunk.
 
         One ``create``, then one transaction for every few hundred runs. Each transaction is whole:
-        the chunk's references are the extents that name it. Passed over is a segment that was
+        the chunk's references are the extents that name it. A segment is passed over that was
         deleted, was truncated beyond its run, is at another flushed length, has extents of a concat
-        that was not shown, or is being changed by another call; and all are where fewer than two
-        are left. ``write`` is for those.
+        that was not shown, or is being changed by another call. All are passed over where fewer
+        than two are left. ``write`` is for those.
 
         Args:
             runs: of different segments; together no more than a chunk takes.
@@ -117,7 +117,7 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
             The new flushed length.
 
         Raises:
-            LegacyChangedError: somebody else wrote to the layout; nothing was written.
+            LegacyChangedError: another program wrote to the layout; nothing was written.
             LostDataError: a file has lost bytes; nothing was written.
             SegmentNotFoundError: the segment was deleted; nothing was committed.
             ChunkError: storage failed; the same call may be made again.
@@ -152,8 +152,8 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
     async def repack(self, extents: Sequence[Extent]) -> int:
         """Copy bytes of several segments from mostly dead chunks into one new chunk.
 
-        Reads and writes of the segments go on meanwhile. What changed meanwhile stays where it is,
-        and so does what a segment holds that is being changed when the copy is stated.
+        Reads and writes of the segments continue meanwhile. What changed meanwhile stays where it
+        is, and so do the bytes of a segment that is being changed when the copy is stated.
 
         Args:
             extents: at most ``REPACK_EXTENTS_MAX``; together no more than a chunk takes.
@@ -199,14 +199,14 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
             await run_publish(self._context, self._packing_layouts, joinings, entries)
 
     async def reserve_merge(self, merge: Merge) -> Merging:
-        """Reserve a name for what others shall write, and say what they write there.
+        """Reserve a name for what other processes shall write, and say what they write there.
 
-        Nothing is known of that name until ``state_merge`` or ``abandon_merge``.
+        Nothing refers to that name until ``state_merge`` or ``abandon_merge``.
         """
         return await reserve_merge(self._context, self._packing_layouts, merge)
 
     async def state_merge(self, merge: Merge, merging: Merging, sums: Sequence[int]) -> int:
-        """Let a chunk that others wrote stand for extents that are still as they were.
+        """Let a chunk that other processes wrote stand for extents that are still as they were.
 
         Args:
             merge: what was merged.
@@ -225,7 +225,7 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
         )
 
     def abandon_merge(self, merging: Merging) -> None:
-        """Nobody will ever state this chunk, which may exist."""
+        """Give up this chunk, which may exist and will never be stated."""
         self._context.memory.abandon([merging.new])
 
     def takes_append(self, segment_id: int) -> bool:

@@ -2,8 +2,8 @@
 
 Siltstone has the same shape and another format. Which chunks make a segment, in which order and up
 to which byte each counts, stands there in tables that are themselves stored in chunks, with a
-journal beside them: chunks alone do not say it. So nothing of it is read here, and it is named
-wherever somebody gives it for something else.
+journal next to them: chunks alone do not say it. So nothing of it is read here, and it is named
+wherever a person gives it for something else.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Dropping extents below the start of a segment, and letting the flushed length pass dead bytes.
+"""Dropping extents below the start of a segment, or all rows of a deleted one, slice by slice.
 
-Dropping all rows of a deleted segment, slice by slice.
+The flushed length may also jump over dead bytes.
 """
 
 from __future__ import annotations

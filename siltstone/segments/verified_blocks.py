@@ -30,7 +30,7 @@ class VerifiedBlocks:
     Args:
         now: a clock that never goes back, in seconds.
         remember_s: a block is never remembered for longer.
-        chunks_max: beyond so many chunks the one not used for longest is forgotten.
+        chunks_max: above this many chunks the one not used for longest is forgotten.
     """
 
     def __init__(

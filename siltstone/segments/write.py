@@ -83,7 +83,7 @@ def plan_commit(
         tail: what an append step went to.
         written: what is durable now, in order.
         epoch: of new chunks.
-        chunk_bytes: a chunk of so many bytes is full.
+        chunk_bytes: a chunk of this many bytes is full.
         appendable: whether the last chunk may be appended to later.
         writers: rows as of the end.
     """

@@ -1,7 +1,7 @@
 """Flushing into a legacy layout: files, then the header that lists them, then one transaction.
 
-The files become chunks in place of the segment. What a crash leaves of them lies behind what the
-rows say, is made of acknowledged bytes, and is written again by whoever flushes next.
+The files become chunks in place of the segment. What a crash leaves of them lies beyond what the
+rows say, is made of acknowledged bytes, and is written again by the next flush.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ async def run_legacy_write(
         for part, cut in cuts:
             written.append(await _write(context, segment_id, last, part, cut, until))
     except LegacyChangedError:
-        # Whose this file is nobody knows, so the deletion of the segment shall leave it.
+        # It is unknown whose file this is, so the deletion of the segment shall leave it.
         if part.entry:
             await rows.state(withdrawn(row, part.start))
         raise

@@ -4,7 +4,7 @@
 and the like. ``register(spark)`` makes ``spark.read.format("siltstone")`` known to a session;
 ``session()`` makes a local one that knows both and brings its own Java when the machine has none.
 
-Spark plans queries in processes beside the driver, one for each step. Everything here is loaded
+Spark plans queries in processes next to the driver, one for each step. Everything here is loaded
 when it is first used, so that each of these begins with what it needs and no more.
 """
 

@@ -25,11 +25,11 @@ from siltstone.pipelines.work import Item, ItemOutcome, PipelineError, Step, Wor
 from siltstone.spark.worker_memory import settle
 
 PACKS_PER_CORE: Final = 8
-"""Packs of one Spark job: the driver holds the plan and the outcomes of so many at a time."""
+"""Packs of one Spark job: the driver holds the plan and the outcomes of this many at a time."""
 
 PACKS_PER_TASK: Final = 4
-"""Beyond so many for each core there are more tasks than cores: one that fails is done again, and
-who is done first finds more to do."""
+"""Beyond this many for each core there are more tasks than cores: one that fails is done again, and
+a core that is done first finds more to do."""
 
 _SCHEMA: Final = "count INT, outcomes BINARY, broken STRING"
 _ARROW: Final = pyarrow.schema(
@@ -159,7 +159,7 @@ def _by_frames(
 
 
 def _partitions(spark: SparkSession) -> int:
-    """How many tasks Spark makes when nobody tells it."""
+    """How many tasks Spark makes when it is not told."""
     context = _context(spark)
     if context is not None:
         return int(context.defaultParallelism)
@@ -181,7 +181,7 @@ def do_packs(work: Work, threads: int, openings: int, packs: Iterable[bytes]) ->
                 yield _row(_done(step, threads, pickle.loads(pack)))
                 settle()
     except (SiltstoneError, OSError) as error:
-        # Whoever could not begin would not do better if Spark tried again.
+        # A task that could not begin would not do better if Spark tried again.
         yield _row((), broken=f"{type(error).__name__}: {error}")
 
 

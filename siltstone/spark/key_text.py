@@ -188,13 +188,13 @@ def _floating(value: numpy.floating[Any]) -> str:
 
 
 def _fraction(number: int, digits: int) -> str:
-    """A decimal fraction of so many digits, without zeros at its end, and its point."""
+    """A decimal fraction of this many digits, without zeros at its end, and its point."""
     text = f"{number:0{digits}d}".rstrip("0")
     return f".{text}" if text else ""
 
 
 def _date(days: int) -> str:
-    """The day that is so many after 1970-01-01, in the Gregorian calendar of all times."""
+    """The day that is ``days`` after 1970-01-01, in the Gregorian calendar of all times."""
     era, day = divmod(days + 719_468, 146_097)
     of_era = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
     of_year = day - (365 * of_era + of_era // 4 - of_era // 100)

@@ -1,7 +1,7 @@
 """The last bytes before each position of a stream: their sum stands in the checkpoint.
 
 Tier 1 may be put back to an older copy within one epoch. Then what was appended later has the
-offsets of what the stream has read, and a stream that went on would pass over some of it.
+offsets of what the stream has read, and a stream that continued would pass over some of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LastReads:
     async def check(self, store: OpenStore, infos: Infos, positions: Positions) -> None:
         """See that the store has the last bytes before each position, once for each owner.
 
-        What was truncated is not compared, nor what a checkpoint of before says nothing of.
+        What was truncated is not compared, nor what an older checkpoint says nothing of.
 
         Raises:
             LogLostError: it has others.

@@ -55,7 +55,7 @@ def session(
     Args:
         master: where tasks run; ``local[2,3]`` means two at a time and three attempts for each.
         name: of the application.
-        settings: of Spark; they go before those that are chosen here. ``spark.jars`` adds to them.
+        settings: of Spark; they override those that are chosen here. ``spark.jars`` adds to them.
 
     Raises:
         SettingsError: there is no Java 17 or newer; or the environment asks for Spark Connect, and
@@ -88,7 +88,7 @@ def _new_session(master: str, name: str, settings: Mapping[str, str]) -> SparkSe
 
 
 def session_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """Return all settings of a new session, in which ``given`` goes first."""
+    """Return all settings of a new session, in which ``given`` takes precedence."""
     try:
         jars = [str(find_jar())]
     except JarError:

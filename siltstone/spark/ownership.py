@@ -18,13 +18,13 @@ from siltstone.store.assemble import container_count
 from siltstone.store.store import Store, open_store
 
 PLAN_WAIT_S: Final = 3.0
-"""Whoever has the container for longer is no other write, which has it for a moment, but lives."""
+"""Another write has the container for a moment; an owner that has it for longer is a live one."""
 
 END_WAIT_S: Final = 60.0
-"""Much work would be lost, so its end waits longer for whoever came meanwhile."""
+"""Much work would be lost, so its end waits longer for an owner that came meanwhile."""
 
 TURNS_WAIT_S: Final = 60.0
-"""So long other writes may go first, one behind the other: chance decides whose turn it is."""
+"""Other writes may go first for this long, one after another: chance decides whose turn it is."""
 
 _PAUSE_S: Final = 0.1
 

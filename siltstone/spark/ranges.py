@@ -33,7 +33,7 @@ TAIL_BYTES_MAX: Final = 256 * MIB
 """Unflushed bytes of one read: they pass through the driver's memory several times."""
 
 LOOKAHEAD_BYTES: Final = MIB
-"""A range is given so much more than itself, for the end of its last record."""
+"""A range is given this much more than itself, for the end of its last record."""
 
 RANGES_PER_TASK_MAX: Final = 10_000
 
@@ -57,7 +57,7 @@ class SegmentSpan:
     joined: bool = False
 
     def mapped(self) -> tuple[int, int]:
-        """What has to be mapped to plan it: also the byte before, and some behind."""
+        """What has to be mapped to plan it: also the byte before, and some after it."""
         start = max(self.info.start_offset, self.start - 1)
         return start, min(self.end, self.stop + LOOKAHEAD_BYTES)
 
@@ -232,7 +232,7 @@ def plan_ranges(
         uuid: of the store.
         segment: the map of what ``SegmentSpan.mapped`` says.
         span: what is read.
-        cuts: the ranges, one behind the other.
+        cuts: the ranges, one after the other.
         borders: append borders in the span, ascending.
     """
     ranges = []

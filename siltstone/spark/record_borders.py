@@ -1,4 +1,4 @@
-"""Where records begin, asked of a segment a few bytes at a time: for whoever plans over them."""
+"""Where records begin, asked of a segment a few bytes at a time: for plans over them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from siltstone.core.constants import KIB
 from siltstone.events import EVENT_BYTES_MAX, HEADER_BYTES, check_of
 
 Read = Callable[[int, int], Awaitable[bytes]]
-"""Reads so many bytes from an offset on."""
+"""Reads this many bytes from an offset on."""
 
 LOOK_BYTES: Final = 4 * KIB
 EVENTS_IN_A_ROW: Final = 3

@@ -30,7 +30,7 @@ class RecordEnds(Protocol):
         ...
 
     async def after(self, start: int, limit: int, rows: int) -> tuple[int, int]:
-        """The end of so many records, or of those that are whole; and how many these are."""
+        """The end of ``rows`` records, or of those that are whole; and how many these are."""
         ...
 
 
@@ -61,7 +61,7 @@ async def batch_end(
 
 
 class LineEnds:
-    """Ends of lines, each behind its newline.
+    """Ends of lines, each after its newline.
 
     Args:
         read: of the segment.
@@ -206,7 +206,7 @@ class EventEnds:
         return position, count
 
     def _behind(self, position: int) -> int:
-        """Where a tolerant read goes on behind something malformed: never inside an append."""
+        """Where a tolerant read continues after something malformed: never inside an append."""
         behind = next((border for border in self._borders if border > position), self._reach)
         return min(behind, self._reach)
 

@@ -153,12 +153,12 @@ def line_offsets(lines: pyarrow.Array, base: int) -> Numbers:
     """The offset in the segment of each of some lines, of which the first begins at ``base``."""
     ends = numpy.frombuffer(lines.buffers()[1], numpy.int32)
     ends = ends[lines.offset : lines.offset + len(lines) + 1].astype(numpy.int64)
-    # The newline behind each line is in no value.
+    # The newline after each line is in no value.
     return base + (ends[:-1] - ends[0]) + numpy.arange(len(lines))
 
 
 def read_task(shape: RowShape, task: Sequence[RecordRange]) -> Iterator[pyarrow.RecordBatch]:
-    """Read the rows of some ranges of one store, one behind the other.
+    """Read the rows of some ranges of one store, one after the other.
 
     Raises:
         StoreError: where the settings lead on this machine, there is another store.

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from siltstone.core.errors import SettingsError
 
 Offset = Callable[[int], int]
-"""Gives the seconds east of Greenwich at so many seconds since 1970 in UTC."""
+"""Gives the seconds east of Greenwich at this many seconds since 1970 in UTC."""
 
 SHORT_IDS: Final[Mapping[str, str]] = {
     "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",

@@ -89,7 +89,7 @@ def publish(
 def _committed(
     path: str, ticket: ImportTicket, outputs: Sequence[ImportOutput], batch: ImportBatch | None
 ) -> ImportResult:
-    """Commit a session, and ask again where nobody knows what became of it.
+    """Commit a session, and ask again where it is unknown what became of it.
 
     A job that failed is run again by its user, and its rows would be there twice.
     """

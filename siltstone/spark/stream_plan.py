@@ -1,6 +1,6 @@
 """Where the batches of a stream end, and the tasks of each, by a store that stays open.
 
-What Spark makes a reader for is often no planning, so ``stream`` loads this when it is asked.
+Spark often makes a reader that plans nothing, so ``stream`` loads this when it is asked.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class TaskOutput(WriterCommitMessage):
         session: with what concerns the segments of the parts.
         partition: number of the partition.
         query: id of the streaming query; empty in a batch.
-        parts: what stands behind the segment's name (nothing, a partition or a key), and the chunks
+        parts: what stands after the segment's name (nothing, a partition or a key), and the chunks
             for it.
     """
 

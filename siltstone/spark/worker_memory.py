@@ -1,4 +1,4 @@
-"""Sparing a worker of Spark what it does behind every task, and at every piece of one."""
+"""Sparing a worker of Spark what it does after every task, and at every piece of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT_BYTES: Final = 16 * MIB
 def settle() -> None:
     """Let what was loaded be, once in the life of a process.
 
-    Behind each task the worker of pyspark looks for garbage in all that there is, and that takes
+    After each task the worker of pyspark looks for garbage in all that there is, and that takes
     longer than a small task.
     """
     gc.collect()

@@ -5,8 +5,8 @@ new process takes half a second of the processor to compile it again, and every 
 they are started by a script, which takes the archive off their path where pyspark is installed for
 this interpreter.
 
-And a worker that waits for work when Spark ends takes the end for work, which fails, and prints so.
-So the script has it look first, with whatever interpreter somebody chose.
+And a worker that waits for work when Spark ends takes the end for work, fails, and prints that. So
+the script has it look first, with whatever interpreter was chosen.
 """
 
 from __future__ import annotations

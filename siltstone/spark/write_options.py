@@ -24,9 +24,9 @@ class Outputs(StrEnum):
     ONE = "one"
     """One segment gets those of all partitions, in their order."""
     PARTITION = "partition"
-    """Each partition has a segment of its own, with its number behind the name."""
+    """Each partition has a segment of its own, with its number after the name."""
     KEY = "key"
-    """Each value of the key column has a segment of its own, with the value behind the name."""
+    """Each value of the key column has a segment of its own, with the value after the name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

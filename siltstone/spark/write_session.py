@@ -46,7 +46,7 @@ def open_session(options: WriteOptions, lifetime: timedelta, *, again: bool) -> 
             planned again: then a segment that takes no bytes is refused at once.
 
     Raises:
-        StoreInUseError: somebody else owns it; no task was run.
+        StoreInUseError: another process owns it; no task was run.
         SegmentSealedError: the segment is sealed.
         SettingsError: the segments might not share a container.
         SiltstoneError: whatever opening a store raises.

@@ -1,4 +1,4 @@
-"""The one place that wires a store together, and where its circle is closed.
+"""The one place that wires a store together and closes its circle.
 
 The circle: the metadata of segments is kept in tables, the tables are kept in segments, and where a
 segment's bytes lie is metadata. It is broken by two kinds of layout stores. A segment of an
@@ -8,8 +8,8 @@ journal only: it gives the system segments, these give the tables, and the table
 else. Each container does this for itself; here it only gets a log, the long-term storage and a
 folder for its index.
 
-What only owners need is loaded by the first of them, so that a process which only reads, as those
-do that plan queries of Spark, starts sooner.
+The first owner loads what only owners need. So a process that only reads, such as one that plans
+queries of Spark, starts sooner.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ INDEX_WRITE_BYTES: Final = 32 * MIB
 of many containers needs no more of it than one of few."""
 
 INDEX_WRITE_BYTES_MIN: Final = 2 * MIB
-"""Of one index; with less, it would write files all the time."""
+"""For one index; with less, it would write files all the time."""
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ class Assembly:
         """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
         from siltstone.container.container import open_container
 
-        check_process()  # Ahead of the claim, which would fence whoever is better off.
+        check_process()  # Ahead of the claim, which would fence a healthy owner.
         folder = await self._run(
             lambda: first_look(self.settings.index_folder, lambda: self._folders.of_owner(index)),
             keep,
@@ -156,11 +156,11 @@ class Assembly:
         return await self._named(opening, log)
 
     async def _named(self, opening: Coroutine[None, None, T], log: FencedLog) -> T:
-        """Open; what says that the log is lost names its place, and the settings that do so."""
+        """Open; an error that says that the log is lost names its place and the settings of it."""
         try:
             return await opening
         except LogLostError as lost:
-            error = lost  # The name in the clause is gone behind it.
+            error = lost  # The name in the clause is gone after it.
         error = await self._run(lambda: located(error, log), keep)
         raise LogLostError(str(error), settings=self.settings.log_place) from error
 
@@ -211,7 +211,7 @@ class Assembly:
             raise
 
     def _cached(self, storage: ChunkStorage) -> ChunkStorage:
-        """The same storage behind the cache that all containers share, if there is to be one."""
+        """The same storage, read through the cache that all containers share, if there is one."""
         folder = self.settings.cache_folder
         if folder is None:
             return storage
@@ -249,7 +249,7 @@ def open_storage(
 
     From the service outwards: the binding; the log of calls, if it is on; the meter, if there are
     metrics; the bandwidth, so that what is repeated counts too; the repetition of what may be
-    repeated. A container adds the cache, so that what is there asks nobody, and the bridge
+    repeated. A container adds the cache, so that a hit asks no service, and the bridge
     (``core/storage/async_storage.py``) with deadlines and the bound on calls in flight. A client
     that gets no bridge, for callers that block, has deadlines here.
 
@@ -295,7 +295,7 @@ def with_deadline(
 def storage_of(path: Path | str, rate: int | None = None) -> ChunkStorage:
     """Return a new client of long-term storage for the store whose settings file is ``path``.
 
-    For whoever opens no store, such as the tasks of a job; throttled calls are repeated.
+    For callers that open no store, such as the tasks of a job; throttled calls are repeated.
 
     Args:
         path: of the file.
@@ -311,7 +311,7 @@ def storage_of(path: Path | str, rate: int | None = None) -> ChunkStorage:
 
 
 def paced(storage: ChunkStorage, environment: Environment, rate: int) -> ChunkStorage:
-    """The same storage, moving so many bytes a second at most, for work that nobody waits for."""
+    """The same storage, moving this many bytes a second at most, for work that can wait."""
     bandwidth = Bandwidth(environment, rate, small_wait_s=float("inf"))
     bandwidths = Bandwidths(up=bandwidth, down=bandwidth, longest_s=float("inf"))
     return LimitedChunkStorage(storage, environment, bandwidths)
@@ -337,7 +337,7 @@ def _bandwidths(settings: EffectiveSettings, environment: Environment) -> Bandwi
         None if rate is None else Bandwidth(environment, rate)
         for rate in (settings.upload_rate, settings.download_rate)
     )
-    # Whoever waits on a thread must be sent well before the call's deadline.
+    # Calls that wait on a thread must be sent well before the call's deadline.
     return Bandwidths(up=up, down=down, longest_s=settings.container.storage_deadline_s / 2)
 
 

@@ -169,8 +169,8 @@ class AsyncStore(LivingHandle, AsyncClosing):
     async def close(self, *, flush: CloseFlush | None = None) -> None:
         """Close every container and free what the store holds. Idempotent.
 
-        Nothing acknowledged is lost: what is not flushed stays in tier 1. All is freed although the
-        caller is cancelled meanwhile, but for calls that hang, which are left behind.
+        Nothing acknowledged is lost: what is not flushed stays in tier 1. All is freed, even if the
+        caller is cancelled meanwhile; only calls that hang are left.
 
         Args:
             flush: ``auto``, ``always`` or ``never``, as ``close.flush`` in the settings, which
@@ -317,7 +317,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
             return closed_stats(slot.index, slot.epoch, error)
 
     async def health(self) -> builtins.list[ContainerHealth]:
-        """Return how long-term storage does, as each container finds it.
+        """Return the health of long-term storage, as each container finds it.
 
         An owner tells what it measured and makes no call. A store that was opened read-only looks
         at storage once, and at tier 1 for what a living owner could not flush yet. A container that
@@ -345,8 +345,8 @@ class AsyncStore(LivingHandle, AsyncClosing):
         Args:
             deep: read every chunk and compare it with its sums; else only look whether it is there
                 and long enough.
-            after: go on behind where an earlier check came to; what it found is not told again.
-            progress: called on the store's loop, behind what was found so far.
+            after: continue where an earlier check ended; what it found is not told again.
+            progress: called on the store's loop, after what was found so far.
         """
         first = after.container if after else 0
         for slot in (slot for slot in self._here if slot.index >= first):
@@ -364,14 +364,14 @@ class AsyncStore(LivingHandle, AsyncClosing):
     async def collect(self) -> int:
         """Delete now what is due and allowed; return how many chunks that were.
 
-        A container that fails holds up no other: its error is raised when all are through.
+        A container that fails holds up no other: its error is raised when all are done.
         """
         return sum(await _all(_collect(slot) for slot in self._here))
 
     async def replay_garbage(self) -> int:
         """Give deletions that were set aside new attempts; return how many there were.
 
-        A container that fails holds up no other: its error is raised when all are through.
+        A container that fails holds up no other: its error is raised when all are done.
         """
         return sum(await _all(_replay(slot) for slot in self._here))
 
@@ -410,7 +410,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
         Args:
             name: a segment, which need not exist.
             prefix: ``name`` is the beginning of names, and may be empty.
-            bytes_max: so many bytes stay at least.
+            bytes_max: this many bytes stay at least.
             age_max: what was appended within this time stays; seconds, at least 1.
 
         Raises:
@@ -476,7 +476,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
     ) -> AsyncIterator[MetadataRow]:
         """Yield the rows of the metadata, decoded, in the order of their keys.
 
-        For a person who looks for the reason of something; the rows are no interface.
+        For a person who searches for a cause; the rows are no interface.
 
         Args:
             kind: rows of this kind only.
@@ -506,12 +506,12 @@ class AsyncStore(LivingHandle, AsyncClosing):
         lifetime: timedelta = LIFETIME,
         adoption: str | None = None,
     ) -> ImportTicket:
-        """Open an import session, durably; return what those need who bring its chunks.
+        """Open an import session, durably; return the ticket for those who bring its chunks.
 
         They create chunks under the ticket's prefix with ``siltstone.ImportWriter``, on any host
-        and without owning the store, and say what they made; ``commit_import`` gives that to
-        segments. Repeated, it returns what is known of the session of this name, which is aborted
-        if it has expired.
+        and without owning the store, and report what they made; ``commit_import`` gives that to
+        segments. A repeat returns what is known of the session of this name, which is aborted if it
+        has expired.
 
         Args:
             name: of the session, at most 256 bytes; a repeat is known by it for a day after the
@@ -543,8 +543,8 @@ class AsyncStore(LivingHandle, AsyncClosing):
     ) -> ImportResult:
         """Give segments what a session brought: all of it in one step, or nothing. Repeatable.
 
-        A crash before it leaves nothing that anybody sees. A repeat, by whoever owns the store
-        then, finds what it came to. Chunks under the prefix that are not named here are deleted.
+        A crash before it leaves nothing visible. A repeat, by the owner of the store at that time,
+        finds the outcome. Chunks under the prefix that are not named here are deleted.
 
         Args:
             ticket: of the session.
@@ -562,8 +562,8 @@ class AsyncStore(LivingHandle, AsyncClosing):
             SegmentSealedError: a segment that is to be appended to is sealed.
             ConditionFailedError: a segment is not what an output says that it replaces.
             BackPressureError: segments could not be held long enough.
-            StoreError: objects are taken in place, and a container of the store is not open
-                here, so nobody can tell whether it has one of them.
+            StoreError: objects are taken in place, and a container of the store is not open here,
+                so it is unknown whether it has one of them.
             LogError, OutcomeUnknownError: whether it took place is unknown; a repeat tells.
 
         But for the last, nothing was done, and the session is as it was.
@@ -580,7 +580,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
             return await imports.commit(ticket.name, outputs, batch)
 
     def _check_unknown(self, ticket: ImportTicket, outputs: Sequence[ImportOutput]) -> None:
-        """No other container may have an object: it would be deleted under its feet."""
+        """No other container may have an object: it would be deleted while still needed."""
         names = [chunk.name for output in outputs for chunk in output.chunks]
         for slot in self._slots:
             if slot.index != ticket.container:
@@ -604,7 +604,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
         return sorted(found, key=lambda each: (each.name, each.container))
 
     async def finalise_adoption(self, name: str) -> int:
-        """Let objects that were taken in place be deleted when nothing needs them any more.
+        """Let objects that were taken in place be deleted when nothing needs them any longer.
 
         From now on they are like any other chunks, but for their names, and stay where they are.
 
@@ -613,7 +613,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
 
         Raises:
             AdoptionNotFoundError: there is none of this name in the containers that are open here.
-            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
+            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
         """
         found = [await slot.container.adoptions.finalise(name) for slot in self._here]
         known = [count for count in found if count is not None]
@@ -622,7 +622,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
         return sum(known)
 
     async def release_adoption(self, name: str) -> ReleasedAdoption:
-        """Forget objects that were taken in place and that no segment names any more.
+        """Forget objects that were taken in place and that no segment names any longer.
 
         Nothing is deleted, and they may be adopted again. To undo an adoption, delete its segments
         before.
@@ -630,7 +630,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
         Raises:
             AdoptionNotFoundError: there is none of this name in the containers that are open here.
             ImportSessionError: it is finalised.
-            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
+            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
         """
         found = [await slot.container.adoptions.release(name) for slot in self._here]
         known = [each for each in found if each is not None]
@@ -646,7 +646,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
     ) -> int:
         """Read what a segment has in place without sums, and record them.
 
-        From then on reads compare with what was read now: a change of before is not noticed.
+        From then on reads compare with what was read now: an earlier change is not noticed.
 
         Args:
             segment: its name.
@@ -676,7 +676,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
             CapabilityError: this service cannot do what that takes; nothing was done.
             StoreError: another layout is written already.
             SegmentNotFoundError: a segment is not there.
-            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
+            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
         """
         for slot in self._here:
             mine = [one for one in segments if self.container_index(one.name) == slot.index]
@@ -686,7 +686,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
         """Write all segments as any other store does, from now on. Changes no file. Repeatable.
 
         Raises:
-            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
+            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
         """
         for slot in self._here:
             await slot.container.end_legacy()
@@ -712,8 +712,8 @@ class AsyncStore(LivingHandle, AsyncClosing):
 
         All segments of one container are shown as of one moment. Until the manifest expires a pin
         keeps their chunks. Files show what is in chunks, so an owner flushes the segments first. A
-        store that is open read-only can do this beside its owner: it writes pins and the manifest
-        to long-term storage, and no more, and so refuses segments with bytes that are not flushed.
+        store that is open read-only can do this while its owner runs: it writes only pins and the
+        manifest to long-term storage, so it refuses segments with bytes that are not flushed.
 
         Args:
             segments: texts that choose segments, as ``match`` says.
@@ -756,7 +756,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
 
 
 async def _all(works: Iterable[Awaitable[T]]) -> builtins.list[T]:
-    """Wait for all of ``works``, also when one fails; then raise the first failure."""
+    """Wait for all of ``works``, even if one fails; then raise the first failure."""
     results = await asyncio.gather(*works, return_exceptions=True)
     failures = (result for result in results if isinstance(result, BaseException))
     if failure := next(failures, None):

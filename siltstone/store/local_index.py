@@ -1,4 +1,4 @@
-"""What the local index of an owner on this machine tells of a log that looks whole."""
+"""What the local index of an owner on this machine says of a log that looks whole."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 def seconds_of(moment: datetime) -> float:
     """Return the seconds since 1970 of a time in its zone, in this machine's without one.
 
-    Of a time that the zone skips, as at the begin of summer time, those of the moment at which it
-    is skipped: then all that comes later is later, and an earlier time gives no later moment. Of a
-    time that is there twice those of the first one, unless ``fold`` says otherwise.
+    A time that the zone skips, as at the start of summer time, gives the moment at which it is
+    skipped: so all that comes later is later, and an earlier time gives no later moment. A time
+    that occurs twice gives the first one, unless ``fold`` says otherwise.
 
     Raises:
         ValueError, OverflowError: too far away for this machine.
@@ -19,7 +19,7 @@ def seconds_of(moment: datetime) -> float:
     first, second = (moment.replace(fold=fold).timestamp() for fold in (0, 1))
     if first <= second:
         return moment.timestamp()
-    # Skipped: ``fold`` chooses the offset from UTC before it or behind it, and the change lies in
+    # Skipped: ``fold`` chooses the offset from UTC before it or after it, and the change lies in
     # between.
     low, high = math.floor(second), math.ceil(first)
     while high - low > 1:

@@ -73,12 +73,12 @@ def _highest(storage: ChunkStorage, folder: str) -> int:
             return highest
         number = match[1] or match[2]
         highest = max(highest, int(number))
-        # The character behind the slash: all that lies below this container is before it.
+        # The character after the slash: all that lies below this container is before it.
         start_after = f"{folder}{number}0"
 
 
 def check_count(reports: list[RecoveryReport], count: int) -> None:
-    """Check by the names of segments that a store has so many containers.
+    """Check by the names of segments that a store has this many containers.
 
     Raises:
         CorruptDataError: a segment lies in a container that its name does not lead to.
@@ -96,13 +96,13 @@ def check_count(reports: list[RecoveryReport], count: int) -> None:
 
 
 def write_anew(storage: ChunkStorage, manifest: StoreManifest) -> None:
-    """Write the manifest; what is damaged there is kept beside it, if it has any byte.
+    """Write the manifest; what is damaged there is kept next to it, if it has any byte.
 
     May be repeated after a failure.
 
     Raises:
         ChunkError: long-term storage failed.
-        StoreExistsError: somebody else wrote one meanwhile; or a folder has its name.
+        StoreExistsError: another process wrote one meanwhile; or a folder has its name.
     """
     try:
         length = storage.stat(MANIFEST_NAME).length

@@ -1,7 +1,7 @@
 """The object ``system/store`` on long-term storage: which store this is, fixed for its life.
 
-It is created exclusively when the store is made, and read whenever it is opened, so that nobody
-works on another store's chunks or on a format that he does not know.
+It is created exclusively when the store is made, and read whenever it is opened, so that no process
+works on another store's chunks or on a format that it does not know.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def create_manifest(storage: ChunkStorage, manifest: StoreManifest) -> None:
     """Make the store on ``storage``.
 
     Raises:
-        StoreExistsError: somebody else made one meanwhile; nothing was changed.
+        StoreExistsError: another process made one meanwhile; nothing was changed.
     """
     try:
         storage.create(MANIFEST_NAME, [encode_store_manifest(manifest)])
@@ -70,7 +70,7 @@ def read_manifest(storage: ChunkStorage, name: str = MANIFEST_NAME) -> StoreMani
 
 
 def check_there(storage: ChunkStorage) -> None:
-    """Refuse a place that is no store's any more. Raises ``StoreNotFoundError``."""
+    """Refuse a place that no longer is a store's. Raises ``StoreNotFoundError``."""
     try:
         storage.stat(MANIFEST_NAME)
     except ChunkNotFoundError as error:

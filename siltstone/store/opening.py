@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 Recover = Literal["read-only"]
-"""How a store may be opened whose tier 1 is gone, without writing anything."""
+"""How a store whose tier 1 is gone may be opened, without writing anything."""
 
 
 async def open_async_store(
@@ -39,7 +39,7 @@ async def open_async_store(
 
     Args:
         path: a settings file, or the folder that holds ``siltstone.yaml``.
-        read_only: claim nothing and write nothing; works beside a running owner.
+        read_only: claim nothing and write nothing; works while an owner runs.
         takeover: claim although a live owner is known; it is fenced and stops.
         containers: indexes of those to open, so that several processes share the others; ``None``
             means all. Names of the others are refused, and listings leave them out.
@@ -115,9 +115,9 @@ async def open_containers(
     containers: Sequence[int] | None = None,
     without_log: bool = False,
 ) -> tuple[ContainerSlot, ...]:
-    """Open containers, all at a time; when one fails, close the others and raise its error."""
+    """Open containers, all at once; when one fails, close the others and raise its error."""
     indexes = _chosen(containers, assembly.manifest.container_count)
-    # Beside the results, which a caller does not get who is cancelled just as they are there.
+    # Next to the results: a caller that is cancelled just as they are there does not get them.
     slots: dict[int, ContainerSlot] = {}
 
     async def one(index: int) -> None:
@@ -139,7 +139,7 @@ async def open_containers(
 
 
 async def _close_all(slots: Iterable[ContainerSlot]) -> None:
-    """Close what nobody will hold; each to its end, although the caller is cancelled again."""
+    """Close what no caller will hold; each to its end, even if the caller is cancelled again."""
 
     async def one(slot: ContainerSlot) -> None:
         try:

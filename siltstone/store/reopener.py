@@ -1,7 +1,7 @@
-"""Opens containers again that closed themselves because their log failed.
+"""Reopens containers that closed themselves because their log failed.
 
-Nothing that was asked for is repeated: who called was told that the outcome is unknown. Until the
-container is open again, every call to it raises ``ClosedError``.
+No request is repeated: its caller was told that the outcome is unknown. Until the container is open
+again, every call to it raises ``ClosedError``.
 """
 
 from __future__ import annotations

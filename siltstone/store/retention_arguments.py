@@ -1,4 +1,4 @@
-"""Rules of retention: from what callers hand in, and into every container."""
+"""Rules of retention: made from arguments, and set in every container."""
 
 from __future__ import annotations
 

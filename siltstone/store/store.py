@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 class Store(LivingHandle, Closing):
     """An open store, for any thread; ``siltstone.open`` makes one. See ``AsyncStore``.
 
-    Of no use in a forked child, nor can another store be opened there: spawn the process instead.
+    A forked child can neither use it nor open another store: spawn the process instead.
     """
 
     def __init__(self, loop: BackgroundLoop, store: AsyncStore) -> None:
@@ -346,7 +346,7 @@ def open_store(
 
 
 async def _given_up(opening: asyncio.Task[AsyncStore] | None) -> None:
-    """Close what was opened just when its caller was interrupted, who never gets it."""
+    """Close what was opened just when its caller was interrupted, and never gets it."""
     assert opening is not None, "a coroutine runs in a task"
     if not opening.cancelling():
         opening.cancel()

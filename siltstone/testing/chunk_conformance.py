@@ -1,6 +1,6 @@
 """The suite as ``siltstone doctor --conformance`` runs it, on a store's own long-term storage.
 
-Whoever runs it gives the fixture ``scratch_service`` and sets what is to be set on the class.
+The caller gives the fixture ``scratch_service`` and sets what is to be set on the class.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ class TestConformance(ChunkStorageContract):
 
     @pytest.fixture
     def service(self, scratch_service: ChunkService) -> ChunkService:
-        """A part of the service that nobody else uses, empty for each check."""
+        """A part of the service that nothing else uses, empty for each check."""
         return scratch_service

@@ -1,7 +1,7 @@
 """What is known of services that do not do all that the contract asks for, in a table.
 
-A deviation is no excuse: a check that is named here has to fail. When the service was mended, the
-check says so, and the row goes.
+A deviation is no excuse: a check that is named here has to fail. When the service is repaired, the
+check says so, and the row is removed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Deviation:
     """One check that does not hold for one service.
 
     Attributes:
-        check: its name; with ``[...]`` behind it one case of it.
+        check: its name; with ``[...]`` after it one case of it.
         service: which one, with its version.
         why: what the service does instead.
         is_certain: it fails in every run; else in some, as in a race.

@@ -1,7 +1,7 @@
 """What is known of servers that people run, or test with, and that do not do all that is asked.
 
-Each row was seen, and is seen again in every run: when a server was mended, a check that should
-fail does not, and its row goes. ``VERSITYGW`` and ``MINIO`` are about checks of the contract,
+Each row was seen, and is seen again in every run: when a server is repaired, a check that should
+fail does not, and its row is removed. ``VERSITYGW`` and ``MINIO`` are about checks of the contract,
 through the binding ``s3``; the others are about single requests, which that binding avoids or does
 not rely on.
 """

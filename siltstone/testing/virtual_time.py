@@ -24,7 +24,7 @@ START_S = 1_700_000_000.0
 RESOLUTION_S = 1e-6
 
 Latency = Callable[[Pool, random.Random], float]
-"""Seconds that a blocking call of a pool takes, half before it has its effect and half behind."""
+"""Seconds that a blocking call of a pool takes, half before it has its effect and half after."""
 
 
 def instant(pool: Pool, chance: random.Random) -> float:

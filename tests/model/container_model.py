@@ -55,7 +55,7 @@ class InFlight:
 class Model:
     """Segments by name, one table, and what became of those that were joined or renamed.
 
-    ``near_reads`` counts reads of them that asked no rows.
+    ``page_cache_reads`` counts reads of them that asked no rows.
     """
 
     segments: dict[str, ModelSegment] = field(default_factory=dict)

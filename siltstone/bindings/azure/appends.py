@@ -1,9 +1,9 @@
 """Append blobs: made empty by one request, and filled by others, each at the end that it names.
 
-So a create is two requests, and between them there is an empty blob, which nobody was told of. The
+So a create is two requests, and between them there is an empty blob that was never reported. The
 first bytes go on the condition that the blob is the very one that the first request made: a create
 that is late can never write into another one of the same name. When the second request fails, for
-whatever reason, the outcome is unknown: the name is burnt, and whoever tidies up removes it. The
+whatever reason, the outcome is unknown: the name is burnt, and the tidying removes it later. The
 same holds for what takes several blocks, as soon as the first one is there.
 """
 
@@ -69,7 +69,7 @@ def write(
 
 
 def seal(service: Service, target: Target) -> None:
-    """Let nobody append any more."""
+    """Refuse any further append."""
     with translated(target.name, target.operation, changes=True):
         answer = service.blob(target.key).seal_append_blob()
     whole(answer, ["etag"], target.name, target.operation, changes=True)
@@ -84,7 +84,7 @@ def _write_blocks(
     length: int,
     version: str | None,
 ) -> None:
-    """Write block by block, each behind the one before, in the blob of that version."""
+    """Write block by block, each after the one before, in the blob of that version."""
     step = service.settings.block_bytes
     for index, block in enumerate(pieces(buffers, length, step)):
         position = offset + index * step

@@ -1,8 +1,8 @@
 """Chunk storage in a container.
 
 What makes it safe: a blob appears by one request on the condition that there is none, and grows by
-requests that name its end; each of them is sent once; what was acknowledged is visible to everybody
-at once, since the service is consistent.
+requests that name its end; each of them is sent once; what was acknowledged is visible to all
+clients at once, since the service is consistent.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def delete_many(service: Service, names: Sequence[str]) -> dict[str, ChunkError]
     """Remove blobs, as many as a request takes at a time; return why some are still there.
 
     Raises:
-        ChunkError: a whole request failed; of its names and those behind nothing is known.
+        ChunkError: a whole request failed; of its names and those after them nothing is known.
     """
     keys = {service.key(name, "delete"): name for name in names}
     listed = list(keys)
@@ -60,7 +60,7 @@ def _delete(service: Service, keys: Sequence[str], first: str) -> dict[int, tupl
 def parts_of(headers: Mapping[str, str], body: bytes) -> dict[int, tuple[int, str]]:
     """Status and code of each part of an answer, by the number of the request in its request.
 
-    The SDK goes by the order of parts, which nobody promises.
+    The SDK goes by the order of parts, which is not promised.
     """
     kind = f"Content-Type: {headers.get('Content-Type', '')}\r\n\r\n".encode()
     told: dict[int, tuple[int, str]] = {}

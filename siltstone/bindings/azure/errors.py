@@ -1,7 +1,7 @@
 """What an answer of the service, or none, means for a chunk, and whether a call had its effect.
 
 The code that the service gives decides first, then the status. Nothing of the service's own text is
-repeated, since nobody knows what a service puts there.
+repeated, since it is unknown what a service puts there.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ TOO_MANY: Final = "BlockCountExceedsLimit"
 BLOCKS_GONE: Final = "InvalidBlockList"
 MAKING: Final = frozenset({"create", "concat"})
 TAKEN: Final = (_REPLACED, _KIND)
-"""What a condition on nothing says of a name that is taken, beside that there is such a blob."""
+"""What a condition on nothing says of a name that is taken, besides that there is such a blob."""
 
 
 def status_of(error: HttpResponseError) -> int:
@@ -140,7 +140,7 @@ def code_of(error: HttpResponseError) -> str:
 
 
 def headers_of(error: HttpResponseError) -> Mapping[str, str]:
-    """The headers of an answer; what their names are looked up by is in small letters."""
+    """The headers of an answer, by their names in lower case."""
     headers = getattr(error.response, "headers", None) or {}
     return {str(name).lower(): str(value) for name, value in headers.items()}
 
@@ -173,7 +173,7 @@ def answered(error: HttpResponseError, chunk: str, operation: str, *, changes: b
 def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -> ChunkError:
     """Return the error of the contract for a call that came to no answer."""
     if isinstance(error, ClientAuthenticationError):
-        # Raised by whoever was to give a token for the request, before there was one.
+        # Raised by what was to give a token for the request, before there was one.
         return ChunkAccessDeniedError(
             "there are no credentials", chunk=chunk, operation=operation, error=type(error).__name__
         )
@@ -184,7 +184,7 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
 
 
 def half(error: ChunkError, chunk: str, operation: str) -> ChunkError:
-    """The error of a change of several requests, of which one failed behind others that did not.
+    """The error of a change of several requests, of which one failed after others that did not.
 
     The kind stays, since it says what to do about it; but something was changed.
     """
@@ -210,10 +210,10 @@ def replaced(chunk: str, operation: str) -> ChunkUnavailableError:
 
 
 def let_go(error: BaseException) -> None:
-    """Cut an error of the SDK off the frames that it came through.
+    """Cut an error of the SDK off from the frames that it came through.
 
     The SDK keeps errors in variables of these frames; such a ring would hold the caller's buffers
-    until it is found to be garbage, and show credentials to whoever prints variables.
+    until it is found to be garbage, and show credentials to code that prints variables.
     """
     found: BaseException | None = error
     while found is not None:

@@ -1,8 +1,8 @@
 """Joining blobs on the service, which copies each source as blocks of the new blob.
 
-The service reads a source as whoever shows it a signature or a token for it: with the key of the
-account one is made for each source, that of the settings is shown as it is, and an identity gives
-its token.
+The service reads a source with the rights of a signature or a token that is shown for it: with the
+key of the account one is made for each source, that of the settings is shown as it is, and an
+identity gives its token.
 """
 
 from __future__ import annotations

@@ -31,12 +31,12 @@ def chunk_stat(name: str, length: int, etag: str, modified: datetime) -> ChunkSt
 def list_chunks(
     service: Service, prefix: str, start_after: str, *, every: bool = False
 ) -> Iterator[ChunkStat]:
-    """Yield the chunks below ``prefix`` and behind ``start_after``.
+    """Yield the chunks below ``prefix`` and after ``start_after``.
 
     What can be no chunk's name is another program's, and is left out; with ``every`` it is yielded
-    too. The service may order names
-    by units of UTF-16, which is another order where a name has characters above U+FFFF: so a page
-    is sorted, and a listing that is still in disorder ends in an error.
+    too. The service may order names by units of UTF-16, which is another order where a name has
+    characters above U+FFFF. So a page is sorted, and a listing that is still in disorder ends in an
+    error.
 
     Raises:
         ChunkUnavailableError: the service lists in no order that can be used, or did not answer.
@@ -66,7 +66,7 @@ def _pages(
     folder = service.settings.folder
     options: dict[str, Any] = {}
     start = folder + _common_start(start_after)
-    # One that is not behind the prefix would be of no use, and the service may refuse it.
+    # One that is not after the prefix would be of no use, and the service may refuse it.
     if start_after and start > folder + prefix:
         options["start_from"] = start
     service.check_open()
@@ -89,7 +89,7 @@ def _pages(
 
 
 def _common_start(text: str) -> str:
-    """A text that is not behind ``text``, nor behind what is behind it, in either order."""
+    """A text that is not after ``text``, nor after what comes after it, in either order."""
     for index, character in enumerate(text):
         if character >= SAME_ORDER_END:
             return text[:index]

@@ -2,7 +2,7 @@
 
 Opening lists one blob, which tells a wrong account, container or credential, and asks what kind of
 account it is. The first change that a process makes in a container is preceded by a proof that a
-create cannot overwrite; it needs the right to write, which who only reads may not have. Scratch
+create cannot overwrite; it needs the right to write, which a reader may not have. Scratch
 blobs lie where those of ``siltstone doctor`` do, so it removes what a crash leaves.
 """
 
@@ -57,7 +57,7 @@ def look(service: Service) -> None:
             told = service.container.get_account_information()
         except HttpResponseError as error:
             let_go(error)
-            # Not everybody who may use a container may ask this.
+            # Not every user of a container may ask this.
             if error.response is None or status_of(error) >= 500:
                 raise
             return

@@ -1,9 +1,9 @@
 """Block blobs: made by one request, or of blocks that the last request of several makes a blob of.
 
 The blob appears with the request on the condition that there is none, and with no other. So a
-failure before that one had no effect, whatever it was. Blocks that no request made use of are seen
-by nobody, and the service removes them after a week. Their ids hold chance, since two who make a
-blob of the same name at a time stage their blocks in one place.
+failure before that one had no effect, whatever it was. Blocks that no request made use of are not
+visible, and the service removes them after a week. Their ids are random, since two writers that
+make a blob of the same name at a time stage their blocks in one place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Chunk storage in a bucket.
 
 What makes it safe: an object appears by one request, which carries ``ifGenerationMatch=0`` and is
-sent once; chunks are written once; what was acknowledged is visible to everybody at once, since the
-service is consistent.
+sent once; chunks are written once; what was acknowledged is visible to all clients at once, since
+the service is consistent.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class GcsChunkStorage(RemoteChunkStorage):
         return target
 
     def _refuse_taken(self, target: Target) -> None:
-        """Without the service's help, look first; of two who look at a time both may go on."""
+        """Without the service's help, look first; two that look at the same time may both write."""
         try:
             look_at(self.service, target.name, target.key, target.operation, target.deadline)
         except ChunkNotFoundError:

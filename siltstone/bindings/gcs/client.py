@@ -31,8 +31,8 @@ def make_client(settings: GcsSettings) -> storage.Client:
         # Named always, so that variables for emulators send no data elsewhere.
         client_options={"api_endpoint": settings.endpoint or GOOGLE},
     )
-    # Else a thread of the SDK asks for the bucket beside the first call, again and again, for
-    # traces that nobody asked for and with a right that a store does not need.
+    # Else a thread of the SDK asks for the bucket during the first call, again and again, for
+    # traces that were not asked for and with a right that a store does not need.
     client._bucket_metadata_cache = None
     return client
 

@@ -1,7 +1,7 @@
 """What an answer of the service, or none, means for a chunk, and whether a call had its effect.
 
 The status decides first, for what stands between here and the service gives nothing else; the
-service's own reason refines it. Nothing of its text is repeated, since nobody knows what it holds.
+service's own reason refines it. Nothing of its text is repeated: it is unknown what it holds.
 """
 
 from __future__ import annotations

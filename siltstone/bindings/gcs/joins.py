@@ -45,7 +45,7 @@ BETWEEN: Final = re.compile(r"//[0-9a-f]{16}/[0-9]+\Z")
 
 
 class Between:
-    """The objects that one join makes beside its target.
+    """The objects that one join makes other than its target.
 
     Args:
         service: where.

@@ -30,7 +30,7 @@ def chunk_stat(name: str, blob: Any) -> ChunkStat:
 def list_chunks(
     service: Service, prefix: str, start_after: str, *, every: bool = False
 ) -> Iterator[ChunkStat]:
-    """Yield the chunks below ``prefix`` and behind ``start_after``.
+    """Yield the chunks below ``prefix`` and after ``start_after``.
 
     What can be no chunk's name is another program's, such as the empty objects that stand for
     folders, or is left of a join, and is left out; with ``every`` it is yielded too.

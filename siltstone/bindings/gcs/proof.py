@@ -3,7 +3,7 @@
 Opening lists one key, which tells a wrong bucket or wrong credentials. The first change that a
 process makes in a bucket is preceded by a proof that conditions hold: that neither a create nor a
 join can overwrite, that a join takes the objects that it names and no later ones, and that a
-deletion spares what it does not mean. It needs the right to write, which who only reads may not
+deletion spares what it does not mean. It needs the right to write, which a reader may not
 have. Scratch objects lie where those of ``siltstone doctor`` do, so it removes what a crash leaves.
 """
 

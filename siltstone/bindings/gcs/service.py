@@ -63,7 +63,7 @@ class Service(RemoteClient):
             )
 
     def path(self, key: str | None = None) -> str:
-        """The path of all objects, or of one, behind the part that tells what is done to it."""
+        """The path of all objects, or of one, after the part that tells what is done to it."""
         path = f"/storage/v1/b/{quote(self.settings.bucket, safe='')}/o"
         return path if key is None else f"{path}/{quote(key, safe='~')}"
 

@@ -47,7 +47,7 @@ class PooledSession(AuthorizedSession):
     def __init__(
         self, credentials: Credentials, settings: GcsSettings, *, is_renewable: bool
     ) -> None:
-        # A refused request is not sent again behind our back, not even with new credentials.
+        # The SDK does not send a refused request again, not even with new credentials.
         super().__init__(credentials, refresh_status_codes=())  # type: ignore[no-untyped-call]
         self._settings = settings
         self._is_renewable = is_renewable
@@ -97,7 +97,7 @@ class PooledSession(AuthorizedSession):
 
 
 def _read(response: Response, deadline: Deadline) -> None:
-    """Read the whole answer, as ``requests`` does where nobody minds how long it takes."""
+    """Read the whole answer, as ``requests`` does where it does not matter how long it takes."""
     try:
         blocks: list[bytes] = []
         length = 0

@@ -2,8 +2,8 @@
 
 The object appears with the end of an upload that began with the condition that there is none, and
 the service looks at the condition then. So a failure before the last piece had no effect, whatever
-it was. An upload that nobody ended holds nothing that is seen or paid for, and is forgotten by the
-service after a week.
+it was. An upload that was not ended holds nothing that is seen or paid for, and the service
+forgets it after a week.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The SDK's blocking calls give up the lock of the interpreter, but may never return. Its coroutines
 could be cancelled, but they wait for locks of the SDK while they hold that of the interpreter, and
-when a connection breaks the whole process may stand still.
+when a connection breaks the whole process may hang.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 END_S: Final = 5.0
 """How long closing waits for calls."""
 HANGING_MAX: Final = 64
-"""So many threads may be lost to calls that hang; then nothing more is sent."""
+"""This many threads may be lost to calls that hang; then nothing more is sent."""
 
 
 class CallStoppedError(Exception):
@@ -28,7 +28,7 @@ class CallStoppedError(Exception):
 
 
 class GivenUpError(Exception):
-    """Nobody waits for this call any more, so no further step is made."""
+    """The caller does not wait any more, so no further step is made."""
 
 
 class Turn:
@@ -39,34 +39,34 @@ class Turn:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_over = False
-        # Held until nobody waits any more: an ``Event`` would take ten times as long to make.
+        # Held until the caller stops waiting: an ``Event`` would take ten times as long to make.
         self._over = threading.Lock()
         self._over.acquire()
 
     def check(self) -> None:
-        """Raise ``GivenUpError`` when nobody waits any more."""
+        """Raise ``GivenUpError`` when the caller does not wait any more."""
         if self._is_over:
             raise GivenUpError
 
     def sleep(self, seconds: float) -> None:
-        """Wait, and see whether anybody still does."""
+        """Sleep, then check that the caller still waits."""
         if self._over.acquire(timeout=seconds):
             self._over.release()
         self.check()
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Do what the caller must see the end of, such as filling his buffer: he waits meanwhile.
+        """Do what the caller must see the end of, such as filling its buffer: it waits meanwhile.
 
         Raises:
-            GivenUpError: he does not wait any more, and may use his buffer for something else.
+            GivenUpError: it does not wait any more, and may use its buffer for something else.
         """
         with self._lock:
             self.check()
             yield
 
     def end(self) -> None:
-        """Nobody waits any more. It is said once."""
+        """Say, once, that the caller does not wait any more."""
         with self._lock:
             self._is_over = True
         self._over.release()
@@ -151,14 +151,14 @@ class Calls:
     def _run(self, turn: Turn, work: Callable[[Turn], T], answer: _Answer[T]) -> None:
         try:
             answer.value = work(turn)
-        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+        except BaseException as error:  # noqa: BLE001 - the caller is told
             answer.error = error
         answer.is_ended = True
         self._hanging.discard(answer)
         del answer, work  # as in ``call``
 
     def _hang(self, answer: _Answer[Any]) -> None:
-        """Count a thread that nobody waits for, until its call has ended after all."""
+        """Count a thread that no caller waits for, until its call has ended after all."""
         self._hanging.add(answer)
         if answer.is_ended:
             self._hanging.discard(answer)

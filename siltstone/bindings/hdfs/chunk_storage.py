@@ -1,8 +1,8 @@
 """Chunk storage in a folder of HDFS.
 
 What makes it safe: the NameNode gives a name to one client; bytes are added by the holder of the
-lease, who looks at the length meanwhile; what is acknowledged was synced on the DataNodes, and the
-file is closed again.
+lease, which looks at the length meanwhile; what is acknowledged was synced on the DataNodes, and
+the file is closed again.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class HdfsChunkStorage(RemoteChunkStorage):
         require("concat", able=self.capabilities.concat)
 
     def seal(self, name: str) -> None:
-        """Clear the write bits, then close the file to whoever still has it open.
+        """Clear the write bits, then close the file to a writer that still has it open.
 
         ``write`` looks at the bits, so that they bind the super-user as well.
         """
@@ -248,7 +248,7 @@ class HdfsChunkStorage(RemoteChunkStorage):
         self._pruned(path)
 
     def _pruned(self, path: str) -> None:
-        """Drop the folders that became empty, up to the own one. A failure harms nobody.
+        """Drop the folders that became empty, up to the own one. A failure does no harm.
 
         The NameNode has no call for folders alone. A chunk with the very name of the folder, made
         between the look and the call, would be lost, but no such names are made.

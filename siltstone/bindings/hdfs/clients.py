@@ -1,7 +1,7 @@
 """The SDK's clients of this process: never ended, and another one where a call was left alone.
 
 The NameNode knows the holder of a lease by the name of a client, and an append does not change the
-generation of a block. So when a call that nobody waits for any more comes to close its file, and
+generation of a block. So when a call that no caller waits for any more comes to close its file, and
 the same client has that file open for the next append, the file is closed under the appender: its
 last block counts as whole while the DataNodes hold it as unfinished, and refuse it later. A name
 that was left alone at a file is therefore not used for that file again.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CLIENTS_MAX: Final = 16
 """Names that one file may use up; then it is left to other processes."""
 PATHS_MAX: Final = 10_000
-"""So many files are remembered, the last ones."""
+"""This many files are remembered, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ LEASED: Final = (
     "waiting to be minimally replicated",
     "is under recovery",
 )
-"""Who asked may ask again: the chunk is open, or just being closed."""
+"""The caller may ask again: the chunk is open, or just being closed."""
 
 
 _DENIED: Final = Meaning(ChunkAccessDeniedError, "the service refused")
@@ -96,7 +96,7 @@ BY_WORDS: Final = (
 
 
 def is_held(error: BaseException) -> bool:
-    """Whether a chunk could not be opened, or closed, because somebody still has it open."""
+    """Whether a chunk could not be opened, or closed, because another writer still has it open."""
     return any(words in str(error) for words in LEASED)
 
 

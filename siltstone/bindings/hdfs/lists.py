@@ -1,7 +1,7 @@
 """The ordered listing of a folder tree.
 
 The NameNode's order within a folder is not that of keys: it compares bytes with a sign, and a
-folder sorts as its name with a slash behind it. In memory are the names of one folder a level.
+folder sorts as its name with a slash after it. In memory are the names of one folder a level.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def chunk_stat(name: str, status: FileStatus) -> ChunkStat:
 
 
 def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
-    """Yield the chunks below ``prefix`` and behind ``start_after``, in the order of their bytes."""
+    """Yield the chunks below ``prefix`` and after ``start_after``, in the order of their bytes."""
     base = prefix[: prefix.rfind("/") + 1]
     if any(part in ("", ".", "..") or "\0" in part for part in base.split("/")[:-1]):
         return  # No key has such a part.

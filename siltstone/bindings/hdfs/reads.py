@@ -1,4 +1,4 @@
-"""Reading a range, all of what was acknowledged, also while somebody adds to the chunk.
+"""Reading a range, all of what was acknowledged, also while a writer adds to the chunk.
 
 The SDK's reader sees nothing of a block that is being written, not even what was synced long ago;
 the NameNode tells the length of the last sync. Where the two differ, the range comes by WebHDFS,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hdfs_native._internal import RawFileReader
 
 WHOLE_BYTES_MAX: Final = 128 * KIB
-"""So much comes by one call of the SDK: packet by packet it would be one for each and one for the
+"""This much comes by one call of the SDK: packet by packet it would be one for each and one for the
 end, which for two packets takes longer than to copy them."""
 
 
@@ -35,7 +35,7 @@ class FileLook:
     Attributes:
         count: bytes of the range that exist, as far as the NameNode knows.
         is_read: whether they have come.
-        part: all of them, for the caller to put into his buffer; empty if they are there already.
+        part: all of them, for the caller to put into its buffer; empty if they are there already.
     """
 
     count: int
@@ -89,7 +89,7 @@ def _by_web(
 def _waited(
     turn: Turn, service: Service, name: str, path: str, offset: int, buffer: memoryview
 ) -> FileLook:
-    """Read when the file is closed. Who has it open for too long is taken for dead."""
+    """Read when the file is closed. A writer that has it open for too long is taken for dead."""
     until = time.monotonic() + service.settings.lease_wait_s
     pause_s = PAUSE_S
     while True:

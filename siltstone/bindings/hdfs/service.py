@@ -121,7 +121,7 @@ class Service(RemoteClient):
         return status
 
     def _close_sockets(self) -> None:
-        """Let calls end. The clients stay, for the next one who opens the same service."""
+        """Let calls end. The clients stay, for the next storage that opens the same service."""
         self._calls.close()
 
 

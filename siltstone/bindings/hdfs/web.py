@@ -61,7 +61,7 @@ def read_open_file(
 def asked(
     settings: HdfsSettings, path: str, operation: str, deadline: Deadline
 ) -> dict[str, Any] | str:
-    """Ask one NameNode after the other something; return what the first one says that answers.
+    """Ask one NameNode after another; return what the first one that answers says.
 
     Returns:
         Or what is wrong, in words, if none does.
@@ -72,7 +72,7 @@ def asked(
         try:
             with closing(_connected(settings, target, deadline)) as connection:
                 connection.request("GET", _path_of(target))
-                # An answer that ends with its connection is closed by nobody else.
+                # Nothing else closes an answer that ends with its connection.
                 with connection.getresponse() as answer:
                     found = json.loads(answer.read(STEP_BYTES))
             if answer.status == 200 and isinstance(found, dict):
@@ -109,7 +109,7 @@ def room_told(settings: HdfsSettings, deadline: Deadline) -> int | None:
     """Bytes that the DataNodes have room for; ``None`` where Hadoop is older than 3.4.
 
     Raises:
-        ChunkUnavailableError: no DataNode is there, so that nobody knows. It is not a full disk.
+        ChunkUnavailableError: no DataNode is there, so that it is unknown. It is not a full disk.
     """
     found: Any = asked(settings, "/", "GETSTATUS", deadline)
     try:

@@ -1,7 +1,7 @@
 """Making chunks and adding to them: under the lease, synced, and closed before it is acknowledged.
 
-A file has one writer at a time, who holds its lease. Whoever recovers the lease closes the file,
-and the handle of who held it before is of no use any more.
+A file has one writer at a time, which holds its lease. A client that recovers the lease closes the
+file, and the handle of the holder before it is of no use any more.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class Hand:
         self._number = None
 
     def leave(self) -> None:
-        """Nobody goes on with this. If the file may be open, begin to close it by another client.
+        """Give this up. If the file may be open, begin to close it by another client.
 
         The one that was used is not used for this file again, since what it sent may still come.
-        Once is enough: later the file may be somebody else's.
+        Once is enough: later the file may be another writer's.
         """
         if self._number is None or self._is_left:
             return
@@ -122,7 +122,7 @@ def create(
 
     Raises:
         ChunkExistsError: the path is taken.
-        ChunkStorageFullError: the quota is used up; nothing is left behind if it says so.
+        ChunkStorageFullError: the quota is used up; nothing is left over if it says so.
     """
     settings = service.settings
     options = WriteOptions(
@@ -155,7 +155,7 @@ def append(
     buffers: Sequence[Buffer],
     length: int,
 ) -> None:
-    """Write at the end, if ``offset`` is the end while nobody else can write.
+    """Write at the end, if ``offset`` is the end while no other client can write.
 
     Raises:
         ChunkNotFoundError: there is no such file.
@@ -182,7 +182,7 @@ def append(
 
 
 def make_closed(turn: Turn, service: Service, path: str) -> None:
-    """Close a file, whoever has it open, and wait until that is so.
+    """Close a file, whichever client has it open, and wait until that is so.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -194,7 +194,7 @@ def make_closed(turn: Turn, service: Service, path: str) -> None:
 
 
 def take_over(turn: Turn, service: Service, path: str) -> None:
-    """Close a file that somebody has open for too long, and may be another storage in here."""
+    """Close a file that a client has open for too long, maybe another storage in this process."""
     service.clients.leave(path)
     make_closed(turn, service, path)
 
@@ -216,7 +216,7 @@ def _is_closed_now(service: Service, path: str) -> bool:
 
 
 def _leased(turn: Turn, hand: Hand, service: Service, path: str) -> RawFileWriter:
-    """Open a file for appending; take it over from who holds it for too long."""
+    """Open a file for appending; take it over from a client that holds it for too long."""
     until = time.monotonic() + service.settings.lease_wait_s
     # It is being closed; to do so here as well could end what is begun next.
     while path in service.unclosed and time.monotonic() < until:
@@ -242,7 +242,7 @@ def _wait_for_copies(turn: Turn, service: Service, target: Target, count: int) -
     It appends to those that it knows. Another one would count as a copy afterwards, for it has the
     same generation, and be taken for the better one when the file is recovered: bytes that were
     acknowledged would be lost. Where copies are missing for longer, another chunk is the better
-    place to go on, which the outcome "unknown" asks for.
+    place to continue, which the outcome "unknown" asks for.
     """
     until = time.monotonic() + COPIES_WAIT_S
     pause_s = PAUSE_S
@@ -269,7 +269,7 @@ def _write(
     """Write, sync and close.
 
     The sync is what proves that the lease is still held: the NameNode takes the close of a file
-    that somebody else has closed since for one that was sent twice.
+    that another client has closed since for one that was sent twice.
     """
     try:
         with translated(target.name, target.operation, changes=True, is_begun=True):
@@ -299,7 +299,7 @@ def _left(hand: Hand, writer: RawFileWriter) -> None:
 def _cleaned(service: Service, path: str) -> None:
     """Close a file. If that fails the next call takes it over, and so does the NameNode.
 
-    It ends when somebody else has taken the file over, who may have opened it again since.
+    It ends when another client has taken the file over, which may have opened it again since.
     """
     with suppress(Exception):
         until = time.monotonic() + CLEANING_S

@@ -27,7 +27,7 @@ class StoredChunk:
 
 
 class Bucket:
-    """The service: outlives its clients. Whoever touches ``chunks`` or ``keys`` holds ``lock``.
+    """The service: outlives its clients. A thread holds ``lock`` to touch ``chunks`` or ``keys``.
 
     Attributes:
         lock: guards all else.

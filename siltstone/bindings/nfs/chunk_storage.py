@@ -50,7 +50,7 @@ from siltstone.core.storage.key_locks import NameLocks
 from siltstone.core.storage.optional_verbs import ReadNow, checked_pieces
 
 KEPT_BYTES_MAX = MIB
-"""Who reads more than this, and all of a chunk at a time, does not come back to it."""
+"""A reader of more than this, and of all of a chunk at a time, does not come back to it."""
 CAPABILITIES = Capabilities(
     append=True, seal=True, used_space=True, free_space=True, streams=True, overwrite=True
 )
@@ -79,7 +79,7 @@ class NfsChunkStorage:
     """A ``ChunkStorage`` whose chunks are the regular files below one folder.
 
     A key is the path below the folder, so a chunk's name cannot be a folder of another's. Links,
-    pipes and what an NFS client leaves behind (``.nfs…``) are no chunks. A write checks the end
+    pipes and what an NFS client leaves over (``.nfs…``) are no chunks. A write checks the end
     under a lock of this process; between processes the epoch in a chunk's name keeps writers apart.
 
     An NFS client knows names and attributes from memory. So what is asked for is opened, which lets
@@ -169,7 +169,7 @@ class NfsChunkStorage:
             raise ChunkOffsetError(
                 chunk=name, operation="read_into", expected=length, actual=offset
             )
-        # Who asks for no more than there is need not be told that this is the end.
+        # A caller that asks for no more than there is need not be told that this is the end.
         view = memoryview(buffer)[: length - offset]
         count = read_fully(self._calls, fd, view, offset)
         if len(buffer) <= KEPT_BYTES_MAX or len(buffer) < length:
@@ -214,7 +214,7 @@ class NfsChunkStorage:
                     self._calls.unlink(place.leaf, dir_fd=chain[-1])
                 except FileNotFoundError as error:
                     # An NFS client that asks a restarted server again hears this of its own
-                    # removal; or somebody else was faster.
+                    # removal; or another process was faster.
                     raise _not_found(name, "delete", Outcome.UNKNOWN) from error
             with translated(name, "delete", Effect.BEGUN):
                 self._calls.fsync(chain[-1])
@@ -315,7 +315,7 @@ class NfsChunkStorage:
         """Give the room of a chunk that did not fit back, and tell what is known of the create.
 
         Only a full disk is cleaned up after, where the bytes would keep it full. The create did not
-        happen if the removal is durable; in all other cases nobody knows.
+        happen if the removal is durable; in all other cases that is unknown.
         """
         failed = chunk_error(error, chunk=place.name, operation="create", effect=Effect.BEGUN)
         if error.errno not in FULL:

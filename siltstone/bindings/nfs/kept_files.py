@@ -15,7 +15,7 @@ from siltstone.core.open_files import files_max, may_give_back
 from siltstone.core.posix import FileCalls
 
 FILES_MAX: Final = 32
-"""A chunk that somebody else deletes keeps its room for as long as it is among these."""
+"""A chunk that another process deletes keeps its room for as long as it is among these."""
 
 _SHARE: Final = 8
 """Of the files that this process may have open, an eighth at most is only kept."""

@@ -2,7 +2,7 @@
 
 Order is that of whole keys as UTF-8 bytes, which is not the order of names within a folder: ``a-b``
 comes before what stands in folder ``a``, since ``-`` is below ``/``. So a folder sorts as its name
-with a slash behind it. In memory are the names of one folder a level, never the whole tree.
+with a slash after it. In memory are the names of one folder a level, never the whole tree.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def seen(calls: FileCalls, leaf: bytes, folder: int) -> os.stat_result | None:
     try:
         fd = calls.open(leaf, os.O_RDONLY | PLAIN, dir_fd=folder)
     except PermissionError:
-        # Who may not read a chunk may still know of it.
+        # A process that may not read a chunk may still know of it.
         return calls.stat(leaf, dir_fd=folder)
     except OSError as error:
         if is_missing(error) or error.errno == ENXIO:

@@ -48,7 +48,7 @@ class Tree:
             raise ClosedError("the chunk storage was closed")
 
     def __del__(self) -> None:
-        # Of a storage that nobody closed.
+        # Of a storage that was never closed.
         if self._root is not None:
             with suppress(OSError):
                 self._calls.close(self._root)
@@ -89,7 +89,7 @@ class Tree:
     def open_file(self, path: bytes, flags: int) -> int | None:
         """Open what lies below the root by one call, through no link.
 
-        ``None`` says nothing: who walks to it finds it, or learns what stands in the way. An NFS
+        ``None`` says nothing: a walk to it finds it, or learns what stands in the way. An NFS
         client that knows the name from memory asks its server for the file all the same, as it is
         opened; one that knows it as missing may be wrong, and only a walk makes it ask.
         """
@@ -123,7 +123,7 @@ class Tree:
     def prune(self, chain: Sequence[int], parts: Sequence[bytes]) -> None:
         """Remove the folders of ``parts`` from the end on, as far as they are empty.
 
-        Best effort and not made durable: an empty folder that comes back harms nobody. A create
+        Best effort and not made durable: an empty folder that comes back does no harm. A create
         that runs meanwhile notices that its folder is gone and makes it again.
         """
         with suppress(OSError):
@@ -163,8 +163,8 @@ class Tree:
             return self._root
 
     def _sync_above_root(self) -> None:
-        """Make the root's own name durable: whoever made it may have died before doing so."""
-        # Who may not read the folder above cannot have made the root either.
+        """Make the root's own name durable: the process that made it may have died before that."""
+        # A process that may not read the folder above cannot have made the root either.
         with suppress(PermissionError):
             sync_folder(self._calls, os.path.dirname(self.path))
 

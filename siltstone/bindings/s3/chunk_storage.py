@@ -2,7 +2,7 @@
 
 What makes it safe: an object appears by one request, which carries ``If-None-Match`` and is sent
 once; chunks are written once, unless the bucket is one that appends; what was acknowledged is
-visible to everybody at once, since the service is consistent.
+visible to all clients at once, since the service is consistent.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class S3ChunkStorage(RemoteChunkStorage):
         require("seal", able=self._capabilities.seal)
 
     def sweep_leftovers(self, prefix: str, age_s: float) -> int:
-        """Abort uploads in parts that nobody completed; see ``Leftovers``."""
+        """Abort uploads in parts that were never completed; see ``Leftovers``."""
         self.service.check_open()
         check_listing(prefix, "")
         return sweep_uploads(self.service, prefix, age_s)
@@ -190,7 +190,7 @@ class S3ChunkStorage(RemoteChunkStorage):
         return Target(name=name, key=key, operation=operation, deadline=deadline)
 
     def _refuse_taken(self, name: str, key: str, operation: str) -> None:
-        """Without the service's help, look first; of two who look at a time both may go on."""
+        """Without the service's help, look first; two that look at the same time may both write."""
         try:
             head(self.service, name, key, operation)
         except ChunkNotFoundError:

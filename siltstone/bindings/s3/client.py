@@ -40,7 +40,7 @@ _MAKING: Final = threading.Lock()
 
 @cache
 def _handlers(count: int) -> HierarchicalEmitter:
-    """The SDK's own handlers, so many: to register them takes as long as all else of a client."""
+    """The SDK's own handlers, ``count``: registering them takes as long as all else of a client."""
     handlers = HierarchicalEmitter()
     botocore.session.Session(event_hooks=handlers)
     return handlers
@@ -109,7 +109,7 @@ def _config(settings: S3Settings) -> Config:
 
 
 def _session(settings: S3Settings) -> botocore.session.Session:
-    # Whoever puts a mock in the place of the service adds handlers to the SDK's.
+    # A mock that takes the place of the service adds handlers to the SDK's.
     handlers = copy(_handlers(len(BUILTIN_HANDLERS)))
     session = botocore.session.Session(
         event_hooks=handlers, include_builtin_handlers=False, profile=settings.profile
@@ -189,6 +189,6 @@ def _trusted(settings: S3Settings) -> bool | str:
 def _stay(params: dict[str, Any], **_: Any) -> None:
     """Keep the SDK from sending a request again, to the region that an answer named.
 
-    A wrong region is a mistake in the settings, which whoever made it should hear of.
+    A wrong region is a mistake in the settings, and the user should hear of it.
     """
     params.get("context", {}).setdefault("s3_redirect", {})["redirected"] = True

@@ -1,4 +1,4 @@
-"""Removing objects: one that must be there, many at once, and uploads that nobody completed."""
+"""Removing objects: one that must be there, many at once, and uploads never completed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def delete_many(service: Service, names: Sequence[str]) -> dict[str, ChunkError]
     """Remove objects, as many as a request takes at a time; return why some are still there.
 
     Raises:
-        ChunkError: a whole request failed; of its names and those behind nothing is known.
+        ChunkError: a whole request failed; of its names and those after them nothing is known.
     """
     keys = {service.key(name, "delete"): name for name in names}
     failed: dict[str, ChunkError] = {}

@@ -1,7 +1,7 @@
 """What an answer of the service, or none, means for a chunk, and whether a call had its effect.
 
 The status decides first, for the answer to a HEAD has nothing else; the code refines it. Nothing of
-the service's own text is repeated, since nobody knows what a service puts there.
+the service's own text is repeated, since it is unknown what a service puts there.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ class _Join:
 def _checksums(service: Service) -> Checksums:
     """How parts of a join are checked on their way.
 
-    Of what the service copies nobody has a sum. Some services then refuse the copies of an upload
+    There is no sum of what the service copies. Some services then refuse the copies of an upload
     that is to have one, and some keep a wrong one; so it has none, and parts are checked alone.
     """
     chosen = service.settings.checksums

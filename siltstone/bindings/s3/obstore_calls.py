@@ -1,6 +1,6 @@
 """Calls of obstore that end for their caller in time, also when the library never answers.
 
-They run on an event loop of ours, in a thread of its own. A caller waits for his call there, but no
+They run on an event loop of ours, in a thread of its own. A caller waits for its call there, but no
 longer than its limits; then the call is cancelled, and what is left of it is a task in the library
 with its socket. Nothing of the caller's is ever given to the library to write to.
 
@@ -29,7 +29,7 @@ Ts = TypeVarTuple("Ts")
 Call = Callable[["Progress"], Coroutine[Any, Any, T]]
 """Asks the library; says when the answer begins."""
 JOIN_S: Final = 1.0
-"""An idle loop ends at once; a busy one when its calls do, which nobody has to wait for."""
+"""An idle loop ends at once; a busy one when its calls do, and nothing has to wait for that."""
 PAUSE_S: Final = 0.001
 
 

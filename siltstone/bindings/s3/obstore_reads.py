@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 CREDENTIALS_S: Final = 60
-"""So long they are used before the SDK is asked again, which gets new ones in time."""
+"""They are used for this long before the SDK is asked again, which gets new ones in time."""
 AMAZON: Final = ".amazonaws.com"
 VERBS: Final = frozenset({"read_into", "stat"})
 STATUS: Final = re.compile(r"status code: (\d{3})\b", re.ASCII)
@@ -46,7 +46,7 @@ RANGE_BYTES_MAX: Final = MIB
 is dearer."""
 GRACE_S: Final = 5.0
 OF_DEADLINE: Final = 0.9
-"""The library's own limits are shorter than ours; a call that reaches ours says that it is deaf."""
+"""The library's limits are shorter than ours; a call that reaches ours shows that it is deaf."""
 DETAILS: Final = "Debug source"
 """From here on an error repeats itself."""
 REDIRECT: Final = "Received redirect"
@@ -55,7 +55,7 @@ ANOTHER: Final = re.compile(r"Requested \d|content.range|non-partial", re.ASCII 
 NO_DATE: Final = datetime.fromtimestamp(0, UTC)
 """What it says when the service told none."""
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-"""Keys with these are none to obstore."""
+"""Keys with these are no keys to obstore."""
 
 
 class ObstoreReads:
@@ -98,7 +98,7 @@ class ObstoreReads:
         )
 
     def can_take(self, operation: str, key: str, length: int) -> bool:
-        """Whether so many bytes of such a key are read by obstore for this verb, now."""
+        """Whether obstore reads this many bytes of such a key for this verb, now."""
         return (
             operation in VERBS
             and length <= RANGE_BYTES_MAX
@@ -190,7 +190,7 @@ def _credentials(held: Callable[[], Credentials | None]) -> S3Credential:
 
 
 def _address(settings: S3Settings, url: str) -> tuple[str, bool]:
-    """The URL that keys are put behind, and whether the bucket is in its host already."""
+    """The URL that keys are put after, and whether the bucket is in its host already."""
     # The name of a certificate covers one label in front of Amazon's host.
     virtual = settings.path_style is False or (
         settings.path_style is None and url.endswith(AMAZON) and "." not in settings.bucket

@@ -1,9 +1,9 @@
-"""Whether obstore is of use in this process, which is the same for all who use it there.
+"""Whether obstore is of use in this process, which is the same for all that use it there.
 
 obstore runs all requests on threads that it makes once for a process. A child that was forked
 afterwards has none of them, and waits for ever. If it does so by a blocking call, what it shares
-with its parent makes the threads of that deaf too, for ever. We make no blocking calls, and none at
-all in such a child. What others do there shows when calls do not end although the library's own
+with its parent makes the parent's threads deaf too, for ever. We make no blocking calls, and none
+at all in such a child. What others do there shows when calls do not end although the library's own
 limits have passed: after a few of them the SDK reads instead.
 """
 
@@ -17,7 +17,7 @@ from typing import Final
 _log = logging.getLogger(__name__)
 
 LOST_MAX: Final = 3
-"""So many calls in a row are lost only if nobody answers; one may be for a pause of the machine."""
+"""This many lost calls in a row mean that nothing answers; one may be a pause of the machine."""
 
 
 class ObstoreRuntime:

@@ -2,7 +2,7 @@
 
 Opening lists one key, which tells a wrong bucket, region or key of access. The first change that a
 process makes in a bucket is preceded by a proof that a create cannot overwrite; it needs the right
-to write, which who only reads may not have. Scratch objects lie where those of ``siltstone doctor``
+to write, which a reader may not have. Scratch objects lie where those of ``siltstone doctor``
 do, so it removes what a crash leaves.
 """
 

@@ -22,11 +22,11 @@ STEP_BYTES: Final = MIB
 """What one read of the socket asks for."""
 
 WOKEN_AT: Final = 256 * KIB
-"""While much is to come, the kernel wakes whoever reads when so much is there, not at every packet:
-each wake-up has to get the interpreter from the threads that read beside it."""
+"""While much is to come, the kernel wakes a reader when this much is there, not at every packet:
+each wake-up has to get the interpreter from the other threads that read."""
 
 ROOM_BYTES_MIN: Final = MIB
-"""For that the kernel has to have a buffer of so much for the connection."""
+"""For that the kernel has to have a buffer of this size for the connection."""
 
 
 def read_range(
@@ -160,7 +160,7 @@ def _has_room(connection: socket.socket) -> bool:
 
 
 def _wake_at(connection: socket.socket, count: int) -> None:
-    """Have the kernel tell of bytes when so many are there, or no more come."""
+    """Have the kernel tell of bytes when ``count`` are there, or no more come."""
     with suppress(OSError):  # a system that cannot do that tells of each
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 

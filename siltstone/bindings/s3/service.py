@@ -42,7 +42,7 @@ class Service(RemoteClient):
             self._reads = _obstore_reads(settings, self.client, session)
 
     def reads_of(self, operation: str, key: str, length: int = 0) -> ObstoreReads | None:
-        """What reads so many bytes of this object for this verb, if it is not the SDK."""
+        """What reads this many bytes of this object for this verb, if it is not the SDK."""
         reads = self._reads
         return reads if reads is not None and reads.can_take(operation, key, length) else None
 

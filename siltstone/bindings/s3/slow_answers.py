@@ -11,7 +11,7 @@ class _Timed(TimedAnswers):
     sock: Any
 
     def _handle_expect_response(self, message_body: Any) -> None:
-        """The SDK reads by itself whether it shall go on with the body of a request."""
+        """The SDK itself reads whether it shall continue with the body of a request."""
         connection = self.sock
         timed = self.sock = TimedSocket(connection, self.answer_s)
         try:
@@ -22,6 +22,6 @@ class _Timed(TimedAnswers):
 
 
 def time_answers(client: Any, seconds: float) -> None:
-    """Give each answer to a client so long, and a second more for each MiB of it."""
+    """Give each answer to a client this long, and a second more for each MiB of it."""
     pools = client._endpoint.http_session._pool_classes_by_scheme
     pools.update(timed_pools(pools, seconds, _Timed))

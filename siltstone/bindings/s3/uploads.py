@@ -2,7 +2,7 @@
 
 The object appears with the request that carries ``If-None-Match``, and with no other. So a failure
 before that one had no effect, whatever it was. An upload that failed is aborted if that succeeds at
-once, and else by ``leftovers``; until then it costs room and is seen by nobody.
+once, and else by ``leftovers``; until then it costs room and is not visible.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ async def claim(
         StoreInUseError: a live owner holds it and ``takeover`` is false.
         LogLostError: the log is not the one that the journal belongs to, or older.
         LogError: the log failed, or does not answer.
-        FencedError: somebody else claimed it in the meantime.
+        FencedError: another owner claimed it in the meantime.
         CorruptDataError: the journal is damaged beyond what recovery may pass over.
     """
     above = await list_epochs(storage, container)
@@ -148,7 +148,7 @@ async def _claimed(
 
 
 async def first_answer(environment: Environment, container: int, call: Callable[[], T]) -> T:
-    """Ask a log for the first time: one that hangs then must not hold whoever opens it.
+    """Ask a log for the first time: one that hangs must not block the caller that opens it.
 
     Raises:
         LogError: it does not answer.
@@ -190,7 +190,7 @@ def _look_at(log: FencedLog, where: BootState, first: int) -> None:
 
 
 def _tried_before(log: FencedLog) -> bytes | None:
-    """Lineage of a log that holds nothing but the ends of first boots that failed.
+    """Lineage of a log that holds only the ends of first boots that failed.
 
     Nothing was ever acknowledged there, so the container is as good as new.
     """
@@ -225,7 +225,7 @@ async def replay(
     """
     scan = await scan_log(log, claimed.found, environment)
     if scan.newest_epoch > claimed.epoch:
-        # Were it stated in the journal of this epoch, the log would seem to be another one.
+        # If the journal of this epoch stated it, the log would seem to be another one.
         raise FencedError("a newer epoch owns the log", epoch=scan.newest_epoch)
     if (claimed.log_first if scan.first is None else scan.newest + 1) < claimed.log_end:
         raise LogLostError("the log became shorter since its claim", end=claimed.log_end)

@@ -90,7 +90,7 @@ async def _earlier(storage: AsyncChunkStorage, recovered: Recovered) -> AsyncIte
         async for checkpoint in earlier_checkpoints(storage, recovered):
             yield checkpoint
     except ChunkNotFoundError as error:
-        # A living owner deletes what it does not need; what is left may do.
+        # A living owner deletes what it does not need; what is left may suffice.
         logger.warning("an older checkpoint went away meanwhile: %s", error)
 
 
@@ -121,7 +121,7 @@ async def _fetched(
 
 
 def close_index(index: Index | None) -> None:
-    """Close what a cancelled caller does not get."""
+    """Close the index that a cancelled caller does not get."""
     if index is not None:
         index.close()
 

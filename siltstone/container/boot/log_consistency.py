@@ -3,7 +3,7 @@
 A journal says by itself that something in the middle is missing, and not that its end is. The log
 names each checkpoint and states each truncation once the journal file that it relies on is durable.
 
-A container without a journal: whether it is new, by all that its owners leave behind.
+A container without a journal: whether it is new, judged by all that its owners leave.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INDEX = struct.Struct("<Q")
 async def compared(where: BootState, name: str | None, storage: AsyncChunkStorage) -> BootState:
     """Compare the newest checkpoint that the log names with the journal; return ``where``, warned.
 
-    A checkpoint that is gone is passed over: the one before it serves, with the batches behind it.
+    A checkpoint that is gone is passed over: the one before it serves, with the batches after it.
     """
     recovered = where.recovered
     if recovered is None or name is None or _place(name) <= _place(recovered.checkpoint_file):
@@ -48,7 +48,7 @@ async def compared(where: BootState, name: str | None, storage: AsyncChunkStorag
         warning = f"passed over missing checkpoint: where={name}"
         logger.warning("%s", warning)
         return replace(where.warned(warning), repaired=True)
-    # A living owner wrote it meanwhile, or it is damaged, which was told.
+    # A living owner wrote it meanwhile, or it is damaged, which was reported.
     return where
 
 
@@ -84,9 +84,9 @@ def _truncations(frames: Iterable[Frame]) -> Iterator[int]:
 
 
 def is_used(reader: LogReader) -> bool:
-    """Whether a log has frames that only an owner appends who has opened the container. Blocking.
+    """Whether a log has frames that only an owner that opened the container appends. Blocking.
 
-    A first boot that failed leaves the end of its owner at most.
+    A first boot that failed leaves at most the end of its owner.
     """
     try:
         first = reader.first()
@@ -105,7 +105,7 @@ def is_used_log(log: FencedLog) -> bool:
 
 
 def no_journal(container: int) -> LogLostError:
-    """What a look at a container ends with whose log holds frames, and that has no journal."""
+    """The error for a container that has no journal, and whose log holds frames."""
     return LogLostError(
         "the log holds frames, and long-term storage has no journal of them: the journal is gone,"
         " or the log belongs to another store",
@@ -138,5 +138,5 @@ async def recover_known(
         recovered = await recover_opened(storage, environment, container, below_epoch)
         if recovered is not None or not await environment.run_blocking(pool, used):
             return recovered
-        # Somebody may have opened it for the first time since the first look.
+        # An owner may have opened it for the first time since the first look.
     raise no_journal(container)

@@ -66,8 +66,8 @@ async def build_replica(
             checkpoint, it spares most of the replay as well.
         marks: when a tail is large, and who is told.
         kept: where a reader leaves the bytes of tails.
-        to_damage: where the table log is damaged, and frames do not go on, what stands before
-            is the state; ``where`` then ends there. Only for who may lose something.
+        to_damage: where the table log is damaged and frames do not continue it, the state is what
+            stands before; ``where`` then ends there. Only for callers that may lose something.
 
     Raises:
         CorruptDataError: something does not continue what is before it.
@@ -126,7 +126,7 @@ async def apply_appends(
 
     Raises:
         LogTruncatedError: the log was truncated under each of several reads.
-        LogLostError: it was truncated behind what is needed; or as ``Replica.apply``.
+        LogLostError: frames that are needed were truncated; or as ``Replica.apply``.
         CorruptDataError: as ``Replica.apply``.
     """
     start = scan.first_needed(replica.flushed_if_alive)
@@ -153,7 +153,7 @@ async def _replay_table_log(
     *,
     to_damage: bool,
 ) -> BootState:
-    """Apply the table log behind the index, as far as it is whole and frames do not go on."""
+    """Apply the table log after the index, as far as it is whole; frames may have the rest."""
     try:
         async for records in read_table_log(system, tables.applied_version, where.table_end):
             tables.replay_all((record, None) for record in records)
@@ -208,7 +208,7 @@ async def _linked_index(
 ) -> Index | None:
     """A linked copy of an owner's index, if it is a prefix of this very table log, else ``None``.
 
-    One that is ahead belongs to an owner that went on since the log was read.
+    One that is ahead belongs to an owner that continued since the log was read.
     """
     link = partial(linked_index, owned, folder, open_index)
     index = await run_whole(environment, INDEX_POOL, link, close_index)
@@ -218,7 +218,7 @@ async def _linked_index(
 
 
 async def _kept_if(index: Index, matches: Callable[[], Awaitable[bool]]) -> Index | None:
-    """The index if it is the right one; else it is closed, for the next try must find it free."""
+    """The index if it is the right one; else it is closed: the next try must find it free."""
     try:
         if await matches():
             return index
@@ -232,7 +232,7 @@ async def _kept_if(index: Index, matches: Callable[[], Awaitable[bool]]) -> Inde
 async def _is_prefix(
     index: Index, where: BootState, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
 ) -> bool:
-    """Whether the table log goes on where the index ends, which is not before the checkpoint."""
+    """Whether the table log continues where the index ends, which is not before the checkpoint."""
     position = index.position
     return (
         position is not None
@@ -245,7 +245,7 @@ async def _is_prefix(
 def _check_not_ahead(
     version: int, where: BootState, frames: Sequence[LoggedFrame], folder: Path
 ) -> None:
-    """Refuse a log without table updates that the local index has, which were acknowledged.
+    """Refuse a log that lacks acknowledged table updates which the local index has.
 
     Raises:
         LogLostError: it lacks some.
@@ -257,7 +257,7 @@ def _check_not_ahead(
 
 
 def index_ahead(folder: Path, version: int, end: int) -> LogLostError:
-    """What a boot ends with whose local index is at ``version``, and whose log ends at ``end``."""
+    """The error of a boot whose local index is at ``version`` and whose log ends at ``end``."""
     return LogLostError(
         "the log ends before table updates that the local index holds, so acknowledged bytes"
         f" are missing: bring the right tier 1 back, or delete {folder} to go on without them",
@@ -282,7 +282,7 @@ async def _crc_at(
         try:
             return await crc_at(system, where.index_version, where.table_end, version)
         except CorruptDataError as error:
-            # Whether that matters, the replay will find out.
+            # The replay will find out whether that matters.
             logger.warning("local index cannot be compared with the table log: %s", error)
     return None
 

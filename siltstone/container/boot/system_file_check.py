@@ -79,7 +79,7 @@ async def _index_files(
     for file in without_options(recovered.checkpoint.index_files):
         yield file
     if recovered.passed_over:
-        return  # what the damaged one made needless may be gone
+        return  # what the damaged one made unnecessary may be gone
     async for checkpoint in earlier_checkpoints(storage, recovered):
         if checkpoint.epoch == recovered.epoch:
             for file in without_options(checkpoint.index_files):
@@ -102,7 +102,7 @@ async def damaged_journal_files(
     listing = await list_files(storage, container, epoch + 1, LISTING_PAGE)
     names = listed_epochs(container, listing).files.get(epoch, [])
     found: list[str] = []
-    # By name, not by place: beside an owner at work the checkpoint may be gone from the listing.
+    # By name, not by place: an owner at work may have removed the checkpoint from the listing.
     for name in names:
         if name >= recovered.checkpoint_file:
             break
@@ -111,7 +111,7 @@ async def damaged_journal_files(
         except CorruptDataError as error:
             found.append(str(error))
         except ChunkNotFoundError:
-            continue  # its owner needs it no more
+            continue  # its owner no longer needs it
         else:
             found += [] if file.damage is None else [str(file.damage)]
     return tuple(f"damaged, and nothing needs it now: {text}" for text in found)
@@ -133,7 +133,7 @@ async def index_file_problem(
     try:
         if not deep:
             length = (await storage.stat(file.chunk_name)).length
-            # What somebody put behind its end nobody reads.
+            # Bytes that were put beyond its end are never read.
             return None if length >= file.length else f"length is {length}, not {file.length}"
         data = await storage.read_all(file.chunk_name, file.length)
     except ChunkNotFoundError:

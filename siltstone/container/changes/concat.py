@@ -1,8 +1,8 @@
 """Concat: the bytes of a sealed segment become the end of another one, of the same container.
 
 A small source is one frame: its bytes appended, the segment deleted, a tombstone. The extents of a
-larger one are moved with both segments flushed and the target standing still: up to a few hundred
-by one transaction, more of them slice by slice, unseen until the last transaction shows them.
+larger one are moved with both segments flushed and the target paused: up to a few hundred by one
+transaction, more of them slice by slice, unseen until the last transaction shows them.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Concatenator:
         try:
             return await self._join(target, source)
         except (SegmentNotFoundError, *REFUSALS):
-            # The same concat may have been on its way already, and have come first.
+            # The same concat may have been on its way already, and may have come first.
             done = await self._done_before(target, source)
             if done is None:
                 raise

@@ -3,7 +3,7 @@
 Each is a change of rows in one table update, acknowledged without waiting for long-term storage.
 The storage writer follows.
 
-Making tables. What is in them changes by commits.
+Making tables. Their contents change by commits.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SegmentVerbs:
     """State changes of the segments of one container.
 
     Args, besides its neighbours:
-        legacy: what a legacy layout that is written on asks for.
+        legacy: what a legacy layout requires that the store continues to write.
         storage: long-term storage.
         wake: called when the storage writer or the task runner has something new to do.
     """
@@ -125,7 +125,7 @@ class SegmentVerbs:
                     **(attributes or {}),
                     **await self._legacy.check_new(name, self._storage),
                 }
-            # The name is free still if nothing has changed meanwhile.
+            # The name is still free if nothing has changed meanwhile.
             if rows.tables.moment is moment or rows.pending_find(name) is None:
                 new, made = self._make(name, attributes)
                 await made
@@ -282,7 +282,7 @@ class SegmentVerbs:
         ]
         if self._rows.pending_tombstone(new_name) is not None:
             entries.append(remove_tombstone(new_name))
-        # Whoever appends by the old name from now on has to wait, and then finds nothing.
+        # An append by the old name has to wait from now on, and then finds nothing.
         segment.writable = False
         self._replica.by_name.pop(name, None)
         await self._state_change(segment, entries, relief=False)
@@ -302,7 +302,7 @@ class SegmentVerbs:
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
         """Return the living writer of this name, or make it with a number that was never used.
 
-        What refuses appends, such as a seal, refuses writers that are new alone.
+        What refuses appends, such as a seal, refuses only new writers.
         """
         if not isinstance(writer, str):
             raise TypeError(f"a writer's name is a str, not {type(writer).__name__}")

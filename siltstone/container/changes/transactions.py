@@ -38,7 +38,7 @@ from siltstone.metadata.changes import put_attributes
 _Change = Put | Remove | RemoveRange
 _PUT_OR_REMOVE = (Put, Remove)
 _OF_TABLES = (Put, Remove, RemoveRange, VersionIs)
-"""Tuples: to make a union of classes takes longer than to ask for one."""
+"""Tuples: making a union of classes takes longer than asking for one."""
 
 
 class Committer:
@@ -66,8 +66,8 @@ class Committer:
             SafeModeError: long-term storage has too little room for what the commit adds.
             LogError: as for an append.
 
-        What refuses new bytes is told only where the conditions hold: whoever repeats what took
-        place is to learn that they do not any more.
+        A refusal of new bytes is raised only where the conditions hold: a caller that repeats a
+        commit that took place has to learn that they no longer hold.
         """
         try:
             return await self._commit(operations, conditions)

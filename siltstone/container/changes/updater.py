@@ -1,4 +1,4 @@
-"""Updates of one table: the hot path, and what leads off it.
+"""Updates of one table: the hot path, and the ways off it.
 
 An update enters the batch being filled at once, and has its version then; its future completes when
 the frame is acknowledged. Whatever has to wait, and most of what is refused, is a commit.
@@ -18,7 +18,7 @@ from siltstone.core.errors import ConditionFailedError
 from siltstone.core.records.table_record import TableEntry, encode_entries
 
 KeyValue = tuple[bytes, bytes | None]
-"""A key, and its new value or that it goes."""
+"""A key, and its new value or its removal."""
 
 KeyVersion = tuple[bytes, int | None]
 """A key, and the version that it must have or that it must be absent."""
@@ -91,7 +91,7 @@ class Updater:
     async def _refuse(
         self, failed: ConditionFailedError, mark: Mark, conditions: Sequence[VersionIs]
     ) -> int:
-        """Tell of a failed condition, once what was assigned when it was looked at is durable."""
+        """Report a failed condition, once all is durable that was assigned when it was checked."""
         try:
             await self._pipeline.barrier(mark)
         except REFUSALS:

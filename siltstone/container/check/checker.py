@@ -1,7 +1,7 @@
 """The check of a container: every layout, and every chunk's presence, length and sums.
 
 The container lives on meanwhile: chunks grow, are joined, dropped and deleted. So what looks wrong
-is looked up again, and only what is wrong by rows that did not change is told.
+is looked up again, and only what is wrong by rows that did not change is reported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from siltstone.segments.segment_storage import ChunkedSegmentStorage
 PAGE = 200
 STATS_PARALLEL = 8
 LOOKS_MAX = 5
-"""Looks at a chunk whose row changes every time: it is alive, and the next check may have it."""
+"""Looks at a chunk whose row changes every time: it is alive, and is left to the next check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ Look = Callable[[], Awaitable[ContainerSnapshot]]
 async def check_container(
     look: Look, ground: Callable[[], SweepScope], wish: CheckOptions
 ) -> AsyncIterator[Finding]:
-    """Check all layouts, all chunks that they name, the newest checkpoint, and what nobody names.
+    """Check all layouts, all chunks that they name, the newest checkpoint, and what nothing names.
 
     Raises:
         ChunkError: long-term storage did not answer, so nothing is known of the rest.
@@ -82,7 +82,7 @@ async def check_container(
 async def _check_segments(
     look: Look, present: ContainerSnapshot, container: int, wish: CheckOptions
 ) -> AsyncIterator[Finding]:
-    # Nothing is awaited until rows were compared with rows: they are of one moment.
+    # Nothing is awaited until rows are compared with rows: they are of one moment.
     findings, chunks = _compare_rows(present.reading)
     for finding in () if wish.after else findings:
         yield finding
@@ -131,7 +131,7 @@ def _has_no_sums(segments: ChunkedSegmentStorage, chunk: Chunk) -> bool:
     try:
         return chunk.in_place and not segments.sums(chunk)
     except CorruptDataError:
-        return False  # some are missing, which its own check tells
+        return False  # some are missing, which its own check reports
 
 
 async def _verified(
@@ -257,8 +257,8 @@ async def _problem(
 ) -> tuple[ChunkFinding | None, ContainerSnapshot]:
     """What is wrong with a chunk that is still referenced and did not change meanwhile.
 
-    Returns that, and the newest look: what was seen before it may be gone, and in a reader that
-    started again for somebody else it is closed.
+    Returns that, and the newest look: what was seen before it may be gone, and it is closed in a
+    reader that started again for another caller.
     """
     for _ in range(LOOKS_MAX):
         try:

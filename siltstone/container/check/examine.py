@@ -1,7 +1,7 @@
-"""What long-term storage has of the chunks of a segment, beside what the rows say.
+"""What long-term storage has of the chunks of a segment, next to what the rows say.
 
 The container lives on meanwhile: chunks are joined, dropped and deleted. So what looks wrong is
-looked up again, and only what is wrong by rows that did not change is told.
+looked up again, and only what is wrong by rows that did not change is reported.
 """
 
 from __future__ import annotations

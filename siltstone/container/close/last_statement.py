@@ -1,8 +1,8 @@
 """What an owner that ends states on long-term storage: up to where its log was acknowledged.
 
-A log that is put back as it was some hours ago looks whole. Only somebody else can tell that it
-once held more, and whoever opens the container compares the end of the log with what the journal
-states. So the last owner states it once more, if frames hold what nothing else has.
+A log that is put back as it was some hours ago looks whole. Only something outside it can tell that
+it once held more: opening a container compares the end of the log with what the journal states. So
+the last owner states it once more, if frames hold what nothing else has.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ async def state_end(parts: OwnerParts) -> None:
     """Write the statement, by one small request; never fail, and never wait long.
 
     While storage does not answer, nothing is written: then the end is compared with what the
-    journal stated before. An acknowledged frame stays one whatever ended this owner, so a log that
-    failed is stated too.
+    journal stated before. An acknowledged frame stays one whatever ended this owner, so the end of
+    a failed log is stated too.
     """
     journal, pipeline, storage = parts.journal, parts.pipeline, parts.storage
     if not journal.checkpoints or journal.failure is not None:

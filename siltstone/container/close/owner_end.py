@@ -16,7 +16,7 @@ from siltstone.metadata.checkpoint import INDEX_POOL
 logger = logging.getLogger(__name__)
 
 NAMES_MAX: Final = 3
-"""Segments that an error names; more of them tell no more."""
+"""Segments that an error names; more names would add nothing."""
 
 
 async def end_owner(
@@ -41,7 +41,7 @@ async def end_owner(
 async def _ended(
     parts: OwnerParts, background: asyncio.Future[None] | None, pipeline: asyncio.Future[None]
 ) -> int:
-    """Do so, and return how many calls to long-term storage hung, but for the last statement."""
+    """Do so, and return how many calls to long-term storage hung, except the last statement."""
     hanging = 0
 
     async def state() -> None:

@@ -1,6 +1,6 @@
 """What a clean close settles on long-term storage, and why.
 
-An owner that lives for seconds never comes to flush by age. Were nothing settled at its end, tier 1
+An owner that lives for seconds never flushes by age. If nothing were settled at its end, tier 1
 would keep what each of many short owners appended, and every opening would read all of it again. So
 a close settles what it finds to be worth a few requests, and the next opening begins with little.
 """
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OWNERS_MAX: Final = 32
-"""Owners that may leave files behind before the next one puts long-term storage in order."""
+"""Owners that may leave files before the next one puts long-term storage in order."""
 
 CLOSE_S: Final = 10.0
-"""How long a close settles. A service that is well takes what back-pressure lets wait in less; what
-is left stays safe in tier 1."""
+"""How long a close settles. A healthy service takes what back-pressure lets wait in less time; the
+rest stays safe in tier 1."""
 
 TAIL_BYTES_MAX: Final = MIB
 """With more bytes than this only in tier 1, reading them again costs more than a flush."""
@@ -42,7 +42,7 @@ class Unsettled:
         inherited: some of them were appended before this owner.
         flushing: a flush runs at the moment.
         replay_bytes: of the table log after the newest checkpoint.
-        owners: before this one, of whom files are left on long-term storage.
+        owners: how many before this one have left files on long-term storage.
     """
 
     tail_bytes: int
@@ -85,7 +85,7 @@ def plan_settlement(choice: CloseFlush, found: Unsettled) -> Settlement:
 
 
 async def settle(parts: OwnerParts, choice: CloseFlush, log_end: int) -> None:
-    """Settle what the plan says, while background work goes on.
+    """Settle what the plan says, while background work continues.
 
     Args:
         parts: of an owner that takes no more calls.
@@ -118,7 +118,7 @@ async def settle(parts: OwnerParts, choice: CloseFlush, log_end: int) -> None:
         )
     except SiltstoneError as error:
         if parts.pipeline.failure is not None:
-            # Callers hear it of the pipeline, which has closed the container.
+            # Callers hear it from the pipeline, which has closed the container.
             _refuse(parts, choice)
         elif choice == "always":
             raise
@@ -135,7 +135,7 @@ def _refuse(parts: OwnerParts, choice: CloseFlush) -> None:
 
 
 async def _carry_out(parts: OwnerParts, plan: Settlement) -> None:
-    """Do so. What runs is committed in any case: a chunk without its row would be garbage."""
+    """Do so. Work that runs is committed in any case: a chunk without its row would be garbage."""
     await parts.storage_writer.finish()
     if plan.flush:
         await parts.pipeline.barrier()

@@ -42,7 +42,7 @@ class Admission:
         self.check_open()
 
     def check_alive(self) -> None:
-        """Refuse all work after a failure. What frees space asks this only."""
+        """Refuse all work after a failure. Work that frees space asks only this."""
         if self.failure is not None:
             raise self.closed_error()
 

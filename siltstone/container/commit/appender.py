@@ -111,7 +111,7 @@ class Appender:
     def _append_otherwise(
         self, name: str, data: BytesLike, expected_offset: SupportsIndex | None
     ) -> asyncio.Future[int]:
-        """Append at once where nothing has to be waited for, so that no later append is faster."""
+        """Append at once where there is nothing to wait for, so that no later append is faster."""
         kept = as_bytes(data)
         if expected_offset is not None:
             expected_offset = whole_number(expected_offset, what="expected_offset")
@@ -132,7 +132,7 @@ class Appender:
         try:
             return await self._append_admitted(name, kept, expected_offset)
         except REFUSALS:
-            # Whoever repeats what took place is to learn that the segment has grown.
+            # A repeat of an append that took place has to learn that the segment has grown.
             segment = self._replica.find(name)
             if segment is not None:
                 await self._check_offset(segment, expected_offset)
@@ -165,7 +165,7 @@ class Appender:
             SequenceError: ``sequence`` is older than the writer's newest, or repeats it with other
                 bytes.
 
-        What refuses appends, such as a seal or a lack of room, refuses new sequences alone.
+        What refuses appends, such as a seal or a lack of room, refuses only new sequences.
         """
         return self._append_as(name, number, sequence, data)
 
@@ -179,14 +179,14 @@ class Appender:
             try:
                 return await self._append_new(name, number, sequence, kept)
             except REFUSALS:
-                # The same append may have been on its way already, and have come first.
+                # The same append may have been on its way already, and may have come first.
                 known = self._known(name, number, sequence)
                 if known is None:
                     raise
         return await self._repeated(*known, sequence, kept)
 
     def _known(self, name: str, number: int, sequence: int) -> tuple[OpenSegment, WriterRow] | None:
-        """Segment and row of a writer that has come so far, sealed or not; else ``None``."""
+        """Segment and row of a writer that reached ``sequence``, sealed or not; else ``None``."""
         segment = self._replica.find(name)
         if segment is None:
             return None
@@ -294,7 +294,7 @@ class Appender:
         return segment
 
     def named(self, segment: OpenSegment, name: str) -> bool:
-        """Whether ``segment`` still has this name behind all that is assigned."""
+        """Whether ``segment`` still has this name after all that is assigned."""
         return self._replica.rows.pending_find(name) == segment.segment_id
 
     async def _refuse(self, segment: OpenSegment) -> None:

@@ -15,7 +15,7 @@ from siltstone.core.errors import BackPressureError, SiltstoneError
 
 
 class _Waiter(NamedTuple):
-    """Who waits: for how many bytes, told how, since when on the loop's clock."""
+    """A waiter: for how many bytes, how it is told, since when on the loop's clock."""
 
     size: int
     future: asyncio.Future[None]
@@ -23,14 +23,14 @@ class _Waiter(NamedTuple):
 
 
 SEGMENT_BYTES = 4 * KIB
-"""What a segment with unflushed bytes takes of memory in addition to them, about."""
+"""About how much memory a segment with unflushed bytes takes in addition to them."""
 
 SEGMENTS_MIN = 1_000
-"""So many of them are let in under any bound."""
+"""This many of them are let in under any bound."""
 
 
 class Pressure:
-    """Counts unflushed bytes and lets callers wait for room, or a while when they are throttled.
+    """Counts unflushed bytes and lets callers wait for room, or for a time when throttled.
 
     Args:
         bound: most bytes.
@@ -39,9 +39,9 @@ class Pressure:
             ``SEGMENT_BYTES`` of the bound, their state would take more memory than the bytes may.
 
     Attributes:
-        open: whether a caller may go on without waiting; read on the hot path.
+        open: whether a caller may continue without waiting; read on the hot path.
         held_bytes: bytes that are counted at the moment.
-        on_wait: called with the seconds that somebody waited who then went on.
+        on_wait: called with the seconds that a caller waited before it continued.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class Pressure:
 
     @property
     def over(self) -> bool:
-        """Whether more bytes are held than should be, or somebody waits."""
+        """Whether more bytes are held than should be, or a caller waits."""
         return not self._has_room or (bool(self._waiters) and not self._delay_s)
 
     @property
@@ -95,14 +95,14 @@ class Pressure:
         self._settle()
 
     def release(self, count: int) -> None:
-        """Bytes were flushed or dropped: admit who waits, first in, first out."""
+        """Bytes were flushed or dropped: admit waiters, first in, first out."""
         self.held_bytes -= count
         assert self.held_bytes >= 0, "more bytes released than were held"
         self._grant()
         self._settle()
 
     def throttle(self, delay_s: float) -> None:
-        """From now on, hold everybody back for so long, in their order; 0 holds nobody back."""
+        """From now on, hold each caller back for ``delay_s``, in their order; 0 holds none back."""
         if delay_s == self._delay_s:
             return
         self._delay_s = delay_s
@@ -120,7 +120,7 @@ class Pressure:
         self._settle()
 
     def check(self) -> None:
-        """Raise what bytes are refused with, if they are."""
+        """Raise the error that bytes are refused with, if they are."""
         if self._refusal is not None:
             raise self._refusal()
 
@@ -174,7 +174,7 @@ class Pressure:
         self._settle()
 
     def _grant(self) -> None:
-        """Admit, first in, first out, who has waited long enough and for whom there is room."""
+        """Admit, first in, first out, waiters that waited long enough and have room."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

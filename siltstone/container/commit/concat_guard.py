@@ -1,4 +1,4 @@
-"""Joins on their way: one at a time for a target that stands still, undone unless they are shown.
+"""Joins on their way: one at a time for a paused target, undone unless they are shown.
 
 Concats and imports join extents to the end of a segment. The first slice of many writes a task. The
 transaction that shows them removes it; the task that is left by a failure or a crash takes away
@@ -52,7 +52,7 @@ class ConcatGuard:
 
     @asynccontextmanager
     async def standing_still(self, target: OpenSegment, source_id: int) -> AsyncIterator[None]:
-        """Let appends to the target wait, no other join into it and no rewrite of either begin."""
+        """Hold appends to the target; let no other join into it and no rewrite of either begin."""
         held = asyncio.Event()
         target.held = held
         target.writable = False

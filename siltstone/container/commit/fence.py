@@ -46,7 +46,7 @@ class Fence:
         raise error
 
     async def _newer_file(self, start_after: str) -> str | None:
-        """The first system file behind our own; what somebody else put there is no epoch."""
+        """The first system file after our own; a foreign file is no epoch."""
         prefix = system_prefix(self._container)
         while found := await self._storage.list(prefix, start_after, _PAGE):
             for stat in found:

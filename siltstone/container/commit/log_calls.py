@@ -1,7 +1,7 @@
 """Calls to the tier-1 log of an owner, which hang when its disk does.
 
-A call that hangs is waited for: whether a frame is durable, only its end tells. But no container
-waits for it that shall be closed.
+A call that hangs is awaited: only its end tells whether a frame is durable. But a container that is
+to be closed does not wait for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from siltstone.core.errors import LogError
 T = TypeVar("T")
 
 PATIENCE_S: Final = 30.0
-"""A container that is closed waits so long for one call: a disk that is slow ends it before."""
+"""A container that is being closed waits this long for one call: a slow disk ends it before."""
 
 
 class LogCalls:
@@ -33,7 +33,7 @@ class LogCalls:
         self._is_given_up = False
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Make a call behind those before it, and raise what that raises.
+        """Make a call after those before it, and raise what it raises.
 
         Raises:
             LogError: it hangs, and was given up.

@@ -5,7 +5,7 @@ is assigned when its operation enters the batch, and visible when the frame is a
 
 What a failed write of the journal means for its owner.
 
-Work beside the appends that makes them quicker, for a log that has such work.
+Work next to the appends that makes them quicker, for a log that has such work.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ UPDATE_BYTES = TABLE_HEADER.size + record_length(())
 
 
 Mark = tuple[asyncio.Future[int] | None, bool]
-"""A moment: done when all that was assigned then is; whether that confirms the owner again."""
+"""A moment: done once all before it is acknowledged; whether that confirms the owner again."""
 
 
 class Pipeline(Admission):
@@ -189,7 +189,7 @@ class Pipeline(Admission):
         future: asyncio.Future[int] = self._loop.create_future()
         batch.futures.append(future)
         batch.results.append(0)
-        # A frame that was on its way may have been confirmed before anybody asked.
+        # A frame that was on its way may have been confirmed before this call.
         return future, batch is unsent
 
     async def settled(self, mark: Mark | None = None) -> bool:
@@ -200,7 +200,7 @@ class Pipeline(Admission):
         return confirms
 
     async def barrier(self, mark: Mark | None = None) -> None:
-        """Wait until all that was assigned is acknowledged, by an owner who is one now.
+        """Wait until all that was assigned is acknowledged, by an owner that still is one.
 
         Args:
             mark: when it was assigned; ``None`` is now.
@@ -219,10 +219,10 @@ class Pipeline(Admission):
         try:
             await self._run()
         except Exception as error:
-            # A defect of ours: nobody may wait for ever for an answer that never comes.
+            # A defect of ours: no caller may wait for ever for an answer that never comes.
             self.fail(OutcomeUnknownError(f"the pipeline failed: {error!r}"))
             raise
-        except asyncio.CancelledError:  # its loop ends: what waits for an answer has to end as well
+        except asyncio.CancelledError:  # its loop ends: all that waits for an answer has to end too
             self.fail(OutcomeUnknownError("the container was stopped, not closed"))
             raise
 
@@ -260,7 +260,7 @@ class Pipeline(Admission):
             raise self.closed_error() from error
 
     async def newest_epoch(self) -> int:
-        """Ask the log for the highest epoch that anybody claimed. No answer ends this owner."""
+        """Ask the log for the highest epoch that was ever claimed. No answer ends this owner."""
         try:
             return await self.calls.run(self._log.newest_epoch)
         except LogError as error:
@@ -342,7 +342,7 @@ class Pipeline(Admission):
     async def end(self, error: SiltstoneError) -> None:
         """End this owner: as a fenced one if there is a newer epoch, whatever failed first.
 
-        What poisoned the log may have been told to nobody, such as a caller that was cancelled.
+        What poisoned the log may have reached no caller, for example one that was cancelled.
         """
         newest = 0
         if self.failure is None and not isinstance(error, FencedError):

@@ -1,4 +1,4 @@
-"""Repeats of what took place: what may refuse new work says nothing of them."""
+"""Repeats of what took place: what may refuse new work does not apply to them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from siltstone.container.commit.pipeline import Pipeline
 
 REFUSALS: Final = (BackPressureError, SafeModeError, SegmentSealedError, StorageFullError)
-"""What may refuse a call that is new, and says nothing of one that took place before."""
+"""What may refuse a new call, and says nothing about one that took place before."""
 
 
 async def assured(pipeline: Pipeline, acknowledged: Callable[[], bool]) -> None:
     """Like ``Pipeline.barrier``, for one thing that was assigned: a repeat asks what became of it.
 
-    That tier 1 had no room for what came later says nothing of it.
+    That tier 1 had no room for later work says nothing about it.
 
     Args:
         pipeline: of the container.

@@ -1,4 +1,4 @@
-"""What is remembered of names that are no more, by which a repeat of their last change is known.
+"""What is remembered of names that are gone, to recognise a repeat of their last change.
 
 A concat leaves a tombstone under the source's name, a rename one under the old name. Both are
 forgotten after a week, by a task.

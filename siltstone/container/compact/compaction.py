@@ -1,7 +1,7 @@
 """Compaction on request: what the owner plans and states, while others move the bytes.
 
 Neighbours of a segment become one chunk, as the optimiser does it; what is then still small and
-alone is put together with its like of other segments.
+alone is put together with such runs of other segments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from siltstone.segments.rewrite_plan import RUN_EXTENTS_MAX, MergeRules
 from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 
 MERGED_BYTES_MAX = 64 * MIB
-"""Of one new chunk: whoever copies holds it in memory."""
+"""Of one new chunk: the process that copies holds it in memory."""
 
 _CLOSED_TOGETHER = 32
 
@@ -32,7 +32,7 @@ class CompactionRules:
     """What is worth merging.
 
     Attributes:
-        small_bytes: a run of a segment's bytes in one chunk of at most so many is small.
+        small_bytes: at most this many bytes of a segment in one chunk are a small run.
         chunk_bytes: of a new chunk, at most 64 MiB.
         count_min: fewer small chunks than this are left alone, at least 2.
         share: whether small chunks of several segments become one.
@@ -101,7 +101,7 @@ class Compaction:
         return await self._segments.reserve_merge(merge)
 
     async def state(self, merge: Merge, merging: Merging, sums: Sequence[int]) -> int:
-        """Let the new chunk stand for what is still as it was; see ``state_merge``.
+        """Let the new chunk replace what has not changed; see ``state_merge``.
 
         Returns:
             How many extents lie in it now; with none it is garbage.
@@ -121,7 +121,7 @@ class Compaction:
         )
 
     async def abandon(self, merging: Merging) -> None:
-        """The chunk was not written, or nobody knows: let it be deleted."""
+        """The chunk was not written, or that is unknown: let it be deleted."""
         self._segments.abandon_merge(merging)
         await self._flusher.hand_over_abandoned()
 

@@ -1,10 +1,10 @@
 """The optimiser: fewer, fuller chunks, in the background and within a budget.
 
 It walks over the extents of all segments, round after round, with a cursor that only memory keeps.
-What it finds worth it, runs of small chunks and first chunks that are mostly dead, it rewrites into
-new chunks; the old ones become garbage like any other. A segment that was truncated or joined to is
-looked at first. On its way it adds up how much of each chunk is alive, and moves the rest of those
-of which little is, such as a chunk that a thousand segments shared and two still do.
+It rewrites what is worth it, runs of small chunks and first chunks that are mostly dead, into new
+chunks; the old ones become garbage like any other. A segment that was truncated or joined to is
+looked at first. On its way it adds up how much of each chunk is alive, and moves the rest of chunks
+that are mostly dead, such as a chunk that a thousand segments shared and two still share.
 """
 
 from __future__ import annotations
@@ -147,13 +147,13 @@ class Optimiser:
                 await self._environment.sleep(self.backoff.remaining_s)
 
     async def round(self, *, whole: bool = True) -> int:
-        """Look at the segments of hints, then, if ``whole``, go on from the cursor.
+        """Look at the segments of hints, then, if ``whole``, continue from the cursor.
 
         Returns:
             How many chunks were made.
 
         Raises:
-            ChunkError: storage failed; the next round goes on behind what failed.
+            ChunkError: storage failed; the next round continues after what failed.
             CorruptDataError: a chunk is damaged; the same.
         """
         budget = Budget(self._settings.optimiser_bytes, self._settings.optimiser_requests)
@@ -307,7 +307,7 @@ class Optimiser:
             if await self._segments.rewrite(rewrite):
                 self.rewritten += 1
         except SegmentNotFoundError:
-            # It was removed meanwhile, with all that there was to rewrite.
+            # It was removed meanwhile, with everything that was to be rewritten.
             return
         finally:
             await self._storage_writer.hand_over_abandoned()

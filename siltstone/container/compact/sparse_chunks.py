@@ -1,7 +1,7 @@
-"""Which chunks hold little that anybody needs. No I/O.
+"""Which chunks hold little that is still needed. No I/O.
 
 A shared chunk stays until its last extent goes, so a single segment can keep the bytes of a
-thousand. Whoever walks over all extents adds up here how much of each chunk they name.
+thousand. A walk over all extents adds up here how much of each chunk they name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SparseChunks:
 
     Args:
         chunk_of: the row of a chunk.
-        percent: so much of a sparse chunk is dead, at least.
+        percent: at least this much of a sparse chunk is dead.
     """
 
     def __init__(self, chunk_of: Callable[[int], Chunk | None], percent: int) -> None:
@@ -53,7 +53,7 @@ class SparseChunks:
         self._left: list[Extent] = []
 
     def passed(self, extents: Iterable[Extent], to: Place) -> None:
-        """The walk went on to ``to``; ``extents``, in order, are what may lie before it."""
+        """The walk has come to ``to``; ``extents``, in order, are what may lie before it."""
         for extent in extents:
             if self._at <= (extent.segment_id, extent.start) < to:
                 self._add(extent)
@@ -84,7 +84,7 @@ class SparseChunks:
         self._at = (0, 0)
 
     def batch(self, count_max: int, bytes_max: int, *, whole: bool) -> list[Extent]:
-        """The next extents to move: so many that nothing more fits, or with ``whole`` all.
+        """The next extents to move: as many as make a full batch, or all with ``whole``.
 
         They are returned again until ``take`` is called.
         """

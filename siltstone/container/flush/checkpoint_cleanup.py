@@ -1,7 +1,7 @@
-"""What a checkpoint makes needless: frames, the head of the table log, system files.
+"""What a checkpoint makes unnecessary: frames, the head of the table log, system files.
 
 The checkpoint is durable before any of this is touched, so it has succeeded whatever becomes of it
-here. What fails is told and tried again, with growing waits, until it is gone.
+here. What fails is reported and tried again, with growing waits, until it is gone.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class Tidying:
         return self.backoff.error is not None and not self.backoff.pausing
 
     async def tidy(self) -> None:
-        """Drop what nothing needs, each part whatever becomes of the others.
+        """Drop what nothing needs, each part no matter what becomes of the others.
 
         Raises:
-            LogError: this owner must stop. Failures of long-term storage are told and not raised.
+            LogError: this owner must stop. Failures of long-term storage are logged, not raised.
         """
         failures = Failures()
         try:

@@ -30,12 +30,12 @@ from siltstone.metadata.index import Index
 logger = logging.getLogger(__name__)
 
 REPLAY_BYTES: Final = 4 * MIB
-"""So much of the table log is replayed in half a second. Where more stands after the newest
-checkpoint, another one is written once nothing dearer is in its way."""
+"""This much of the table log is replayed in half a second. Where more stands after the newest
+checkpoint, another one is written once nothing costlier is in its way."""
 
 REPLAY_AGE_S: Final = 10.0
-"""Checkpoints for the sake of a shorter replay have so much time between them: under load each
-would be another file of the index, which merges them all."""
+"""Checkpoints for the sake of a shorter replay are this far apart: under load each would be another
+file of the index, which merges them all."""
 
 
 class Checkpointer:
@@ -44,7 +44,7 @@ class Checkpointer:
     Attributes:
         wanted: write one as soon as possible, whatever its age: the boot found damage that a new
             one replaces.
-        tidying: drops behind each checkpoint what it made needless.
+        tidying: drops after each checkpoint what it made unnecessary.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Checkpointer:
             await self._environment.sleep(min(1.0, settings.checkpoint_age_s / 4))
             if not self._due() or self.backoff.pausing:
                 if self.tidying.due:
-                    # What an upload has brought is named by nothing yet: never beside one.
+                    # Nothing names yet what an upload has brought: never while one runs.
                     async with self._lock:
                         await self.tidying.tidy()
                 continue
@@ -142,7 +142,7 @@ class Checkpointer:
 
     @property
     def grown(self) -> int:
-        """Bytes of the table log behind the newest checkpoint."""
+        """Bytes of the table log after the newest checkpoint."""
         return self._replica.tables.applied_version - self.version
 
     def _affordable(self, grown: int) -> bool:
@@ -150,7 +150,7 @@ class Checkpointer:
         return self._budget.allows(grown, self._journal.next_sequence - newest.sequence)
 
     async def write(self) -> None:
-        """Write a checkpoint of the applied state, then drop what it makes needless.
+        """Write a checkpoint of the applied state, then drop what it makes unnecessary.
 
         It has succeeded when it is durable and the log points at it; see ``Tidying`` for the rest.
 

@@ -46,7 +46,7 @@ class FlushRange:
 def share_of(segment: OpenSegment) -> FlushRange:
     """All that a segment holds at this moment; where it begins with dead bytes, only those.
 
-    They are passed over without a chunk, and what lives behind them has its turn after that.
+    They are passed over without a chunk, and the live bytes beyond them have their turn after that.
     """
     end = segment.length if is_readable(segment) else segment.state.start_offset
     return FlushRange(segment=segment, start=segment.flushed, end=min(end, segment.length))

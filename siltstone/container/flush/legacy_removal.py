@@ -30,7 +30,7 @@ def remove_header(storage: ChunkStorage, row: LegacyRow) -> None:
     A header that no transaction stated is deleted only if it says what ours would say.
 
     Raises:
-        ChunkError: storage failed; a repeat goes on.
+        ChunkError: storage failed; a repeat continues.
     """
     keys = [header_key(row)]
     if row.suffix:
@@ -41,12 +41,12 @@ def remove_header(storage: ChunkStorage, row: LegacyRow) -> None:
 
 
 def remove_ahead(storage: ChunkStorage, row: LegacyRow) -> None:
-    """Delete the files that a flush may have begun, behind the header. Repeatable.
+    """Delete the files that a flush may have begun, after the header. Repeatable.
 
-    One that is longer than the flush would have made it is somebody else's, and stays.
+    One that is longer than the flush would have made it is not ours, and stays.
 
     Raises:
-        ChunkError: storage failed; a repeat goes on.
+        ChunkError: storage failed; a repeat continues.
     """
     if row.listed:
         _delete(storage, row.prefix + row.listed)

@@ -55,11 +55,11 @@ from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 from siltstone.segments.write_legacy import LegacyRows
 
 KEY_PART_BYTES_MAX = 255 - 40
-"""Of a part of a segment's name: behind it come the offset of a file, and what tells its epoch."""
+"""Of a part of a segment's name: the offset of a file, and what tells its epoch, come after it."""
 
 
 class LegacyWriter:
-    """What the storage writer, and the verbs of segments, have to know of a legacy layout.
+    """What the storage writer, and the verbs of segments, have to know about a legacy layout.
 
     Attributes:
         unsettled: segments that are sealed, and whose files may not say so yet.
@@ -150,7 +150,7 @@ class LegacyWriter:
                     "the legacy layout has files of this segment", segment=name, file=found[0].name
                 )
         # Its rows say which files it may have left, and would say so of the new one's too; and what
-        # was deleted without an answer will be deleted again by its name. Nothing is awaited behind
+        # was deleted without an answer will be deleted again by its name. Nothing is awaited after
         # this look until the new segment is assigned.
         await self._pipeline.settled()
         files = f"{row.prefix}{chunk_of(source, 0)[:-1]}"
@@ -162,12 +162,12 @@ class LegacyWriter:
         return {MARK: self.adoption, ORIGIN: new_origin(row), SOURCE: source}
 
     def new_rows(self, segment_id: int, name: str) -> list[TableEntry]:
-        """The entries that go with a new segment, so that whatever it leaves is known to be its."""
+        """The entries that go with a new segment, so that what it leaves is known to be its own."""
         row = None if self._new is None else _begun(self._new, segment_id, name)
         return [] if row is None else [put_legacy(row)]
 
     def _is_going(self, row: LegacyRow) -> bool:
-        """Whether a deleted segment has the name in the layout still."""
+        """Whether a deleted segment still has the name in the layout."""
         for tasks in self._replica.rows.task_pages(0):
             for task in tasks:
                 if task.kind is TaskKind.REMOVE_SEGMENT:
@@ -191,7 +191,7 @@ class LegacyWriter:
         extra: tuple[TableEntry, ...],
     ) -> None:
         """Bring the tail of a segment up to ``end`` into the layout. Raises as ``write_legacy``."""
-        # Who was overtaken and knows it need not touch what the newer owner may have ended.
+        # An owner that knows it was overtaken need not touch what the newer one may have ended.
         await self._pipeline.barrier()
         await self._segments.write_legacy(
             row,
@@ -244,7 +244,7 @@ class LegacyWriter:
 
         Raises:
             FencedError: there is a newer owner; the pipeline has failed with it.
-            ChunkError: long-term storage failed; a repeat goes on.
+            ChunkError: long-term storage failed; a repeat continues.
         """
         row = self.row_of(segment_id)
         if row is None:
@@ -344,7 +344,7 @@ class LegacyWriter:
 
 
 def _begun(new: LegacyRow, segment_id: int, name: str) -> LegacyRow | None:
-    """The row of a segment that has nothing in the layout yet; ``None`` if it shall not have."""
+    """The row of a segment that has nothing in the layout yet; ``None`` if it is to have none."""
     if not name.startswith(new.source):
         return None
     return replace(new, segment_id=segment_id, source=name.removeprefix(new.source))

@@ -56,10 +56,10 @@ logger = logging.getLogger(__name__)
 POLL_S_MAX = 1.0
 
 PLANNED_MAX = 64
-"""Flushes that wait for their turn; what to flush is looked for again behind them."""
+"""Flushes that wait for their turn; what to flush is looked for again after them."""
 
 NAMES_TOLD_MAX = 3
-"""Names of a failed flush of many that are told."""
+"""How many names the error of a failed flush of many tells."""
 
 
 class SegmentFlusher:
@@ -197,7 +197,7 @@ class SegmentFlusher:
     async def flush_all(self) -> None:
         """Bring what all segments hold now into chunks and wait for it. Raises as ``flush``."""
         targets = [(segment, segment.length) for segment in self._replica.dirty.values()]
-        # First, or what lives behind dead bytes would come too late to share a chunk.
+        # First, or live bytes beyond dead ones would come too late to share a chunk.
         for segment, _ in targets:
             if not is_readable(segment):
                 await self.pass_over(segment)
@@ -219,7 +219,7 @@ class SegmentFlusher:
                         await self._flush_to(chunk[0].segment, chunk[0].end, exactly=True)
                 left = remaining(left)
             if left:
-                # Passed over: somebody else was changing it. When that is over, and it has had its
+                # Passed over: another task was changing it. When that is over, and it has had its
                 # own turn, the others that were may be free again.
                 first, *left = left
                 await self._flush_to(first.segment, first.end)
@@ -228,7 +228,7 @@ class SegmentFlusher:
             await self._settle(share.segment)
 
     async def _flush_together(self, shares: list[FlushRange]) -> None:
-        """Write the bytes of segments that nobody else flushes at the moment as one chunk."""
+        """Write the bytes of segments that no other task flushes at the moment as one chunk."""
         by_id = {share.segment.segment_id: share for share in shares}
         try:
             async with self._locks.hold_free(by_id) as held:
@@ -286,7 +286,7 @@ class SegmentFlusher:
                     try:
                         await self._step(segment, target if exactly else None)
                     except SegmentNotFoundError:
-                        # Its deletion is on the way to the log: only behind that it is certain.
+                        # Its deletion is on the way to the log: only after that it is certain.
                         await self._pipeline.settled()
         finally:
             segment.users -= 1

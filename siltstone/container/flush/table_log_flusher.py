@@ -1,4 +1,4 @@
-"""The flush of the table log into its own chunks, and the truncation of tier 1 behind it."""
+"""The flush of the table log into its own chunks, and the truncation of tier 1 after it."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class TableLogFlusher:
             return
         await self._fence.check()
         if self._journal.stated_safe_index > checkpoint:
-            # Said again further on, the record does not hold back what nothing else needs.
+            # Repeated further on, the record does not hold back what nothing else needs.
             name = self._journal.checkpoints[-1].file_name
             checkpoint = await self._pipeline.control(ControlKind.CHECKPOINT, name.encode())
             self._replica.checkpoint_index = checkpoint

@@ -1,4 +1,4 @@
-"""Deleting many chunks: in few requests where the service can, else one by one side by side."""
+"""Deleting many chunks: in few requests where the service can, else one by one, some at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def delete_chunks(storage: AsyncChunkStorage, names: Sequence[str]) -> dic
 async def delete_in_order(
     storage: AsyncChunkStorage, names: Sequence[str]
 ) -> dict[str, ChunkError]:
-    """The same, one behind the other: at any moment those that are left are the last ones."""
+    """The same, one after the other: at any moment those that are left are the last ones."""
     failed: dict[str, ChunkError] = {}
     for name in names:
         failed.update(await delete_chunks(storage, [name]))
@@ -57,6 +57,6 @@ async def _one_by_one(storage: AsyncChunkStorage, names: Sequence[str]) -> dict[
             for name in names:
                 group.create_task(one(name))
     except ExceptionGroup as ended:
-        # Not a failed deletion, but the end of the container: whoever asked hears it plainly.
+        # Not a failed deletion, but the end of the container: the caller hears it plainly.
         raise ended.exceptions[0] from ended
     return failed

@@ -54,10 +54,10 @@ logger = logging.getLogger(__name__)
 
 WRITERS_PER_SLICE = 400
 RETRY_MS = 60_000
-"""Wait behind the first failed attempt; it doubles with each further one."""
+"""Wait after the first failed attempt; it doubles with each further one."""
 RETRY_MS_MAX = 3_600_000
 TOGETHER = frozenset((TaskKind.REMOVE_SEGMENT, TaskKind.FORGET_TOMBSTONE))
-"""Each is about a segment or a name of its own, so many of them share the frames of the log."""
+"""Each is about a segment or a name of its own: many of them share the frames of the log."""
 TOGETHER_MAX = 64
 ALONE = frozenset(TaskKind) - TOGETHER - CURSORS - {TaskKind.DELETE_CHUNK}
 NEVER_MS = 2**62
@@ -74,7 +74,7 @@ class ImportTasks(Protocol):
         ...
 
     async def redate(self, task: Task) -> bool:
-        """Give a task and its session the date of now if a clock that was ahead dated them.
+        """Give a task and its session the current date if a clock that was ahead dated them.
 
         Returns false when it has to be tried again.
         """
@@ -158,7 +158,7 @@ class Collector:
     async def collect(self) -> int:
         """Carry out every task that is due and allowed; return how many chunks were deleted.
 
-        A task that fails keeps no other one from its turn. It stays, and comes again.
+        A task that fails does not keep another one from its turn. It stays, and comes again.
 
         Raises:
             ChunkError, CorruptDataError, StorageFullError: the first failure, after the round.
@@ -209,7 +209,7 @@ class Collector:
             await self._forget(task)
 
     async def _redate(self) -> None:
-        """Give tasks that a clock which was ahead made the date of now."""
+        """Give the current date to tasks that a clock which was ahead made."""
         now_ms = self._now_ms()
         delay_ms = max(int(self._settings.garbage_delay_s * 1000), RETRY_MS_MAX)
         longest_ms = {TaskKind.DELETE_CHUNK: delay_ms, **LONGEST_MS}
@@ -298,7 +298,7 @@ class Collector:
         await self._pipeline.update([remove_state(segment_id), remove_task(task), *ended])
 
     def _has_no_more(self, segment_id: int) -> bool:
-        """Whether a deleted segment has only what lies in chunks: nobody adds to it any more."""
+        """Whether a deleted segment has only what lies in chunks: nothing adds to it any more."""
         return (
             self._legacy.row_of(segment_id) is None
             and not self._rows.writers(segment_id, 1)
@@ -394,7 +394,7 @@ class Collector:
     def _kept(self, task: Task, chunk: Chunk, adoption: AdoptionRow | None) -> list[TableEntry]:
         """The entries that leave an object in place where it is.
 
-        What a session never gave to a segment that anybody saw is forgotten: it is nobody's.
+        An object that a session never gave to a visible segment is forgotten: nothing owns it.
         """
         self.on_outcome("kept")
         if adoption is None:

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class CleaningParts(Protocol):
-    """The parts of an owned container that garbage is a matter of."""
+    """The parts of an owned container that deal with garbage."""
 
     container: int
     pipeline: Pipeline

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 PAGE = 1_000
 """Names that one request lists, and that one record states."""
 YOUNG_S = 24 * 3600.0
-"""A session that a reader does not know yet may be so old."""
+"""A session that a reader does not know yet may be this old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def known_imports(container: int, tables: Tables, environment: Environment) -> K
 
 
 def plan_leftovers(page: Sequence[ChunkStat], known: KnownImports) -> list[SweepFinding]:
-    """What of a page of a listing below ``import/`` has no use, or is not ours."""
+    """The names on a page of a listing below ``import/`` that have no use, or are not ours."""
     found = []
     for stat in page:
         session_id = session_of(stat.name, known.container)
@@ -98,7 +98,7 @@ async def look_at_imports(
     prefix, start_after = import_prefix(container), ""
     while page := await storage.list(prefix, start_after, PAGE):
         start_after = page[-1].name
-        # A reader may start again between two pages, and its rows of before are closed then.
+        # A reader may start again between two pages, and its earlier rows are closed then.
         known = known_imports(container, tables(), environment)
         for finding in plan_leftovers(page, known):
             yield finding

@@ -20,7 +20,7 @@ async def expired_manifests(
 ) -> list[SweepFinding]:
     """Return the manifests of a container that were over ``kept_ms`` ago, by name.
 
-    One that cannot be read is left alone: nobody knows when it expires. See ``over_ms`` for the
+    One that cannot be read is left alone: it is unknown when it expires. See ``over_ms`` for the
     times.
 
     Raises:

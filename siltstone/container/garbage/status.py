@@ -46,7 +46,7 @@ async def garbage_status(
         for task in tasks:
             _count(counts, task, now_ms, replica.table_flushed, oldest)
             _count_holds(holds, pins, task)
-        # There may be millions; others go on meanwhile.
+        # There may be millions; other work continues meanwhile.
         await asyncio.sleep(0)
     shown = [
         PinStatus(

@@ -19,9 +19,9 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.epoch_row import EpochRow
 
 YOUNG_S = 24 * 3600.0
-"""What nobody names is kept so long: somebody may still want to look at it."""
+"""What nothing names is kept this long: a person may still want to look at it."""
 SWEPT_AFTER_MS = 7 * 24 * 3600 * 1000
-"""An epoch is passed over for good no earlier than this behind its end."""
+"""An epoch is passed over for good no earlier than this after its end."""
 CLEAN_LISTINGS = 2
 
 _FOLDER = re.compile(r"e([0-9]{20})/")
@@ -73,7 +73,7 @@ class SweepPage:
         young: unnamed and too young.
         foreign: not ours, each with the reason; never touched.
         epochs: closed epochs in the order in which they came, each with the names that no row has.
-        cursor: the key to go on behind; ``None`` when all closed epochs are listed.
+        cursor: the key to continue after; ``None`` when all closed epochs are listed.
         unfinished: the epoch in which the page ends, if more of it may follow.
     """
 
@@ -99,7 +99,7 @@ def epoch_under(name: str, container: int) -> int | None:
 
 
 def behind_epoch(container: int, epoch: int) -> str:
-    """A key behind every chunk of ``epoch`` and before those of the next one."""
+    """A key after every chunk of ``epoch`` and before those of the next one."""
     return f"{data_prefix(container)}e{epoch:020d}0"
 
 
@@ -182,7 +182,7 @@ def plan_epochs(
         found.setdefault(listing, 0)
     for epoch, count in sorted(found.items()):
         row = epoch_row(epoch) or EpochRow(epoch=epoch, closed_ms=now_ms)
-        # An end that is yet to come was told by a clock that was ahead.
+        # An end that is yet to come is from a clock that was ahead.
         row = replace(row, closed_ms=min(row.closed_ms, now_ms))
         if epoch != listing:
             row = replace(row, found=False)

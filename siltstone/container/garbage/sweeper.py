@@ -1,4 +1,4 @@
-"""The sweep: chunks that a crash left behind, pins and file manifests that expired long ago.
+"""The sweep: chunks that a crash left, pins and file manifests that expired long ago.
 
 A sweep lists closed epochs and gives every chunk that nothing names a task. It deletes no chunk
 itself: the collector states and deletes it like any other garbage, so a fenced owner destroys
@@ -51,14 +51,14 @@ logger = logging.getLogger(__name__)
 PAGE = 1_000
 """Names that one request lists."""
 START_S = 300.0
-"""A store that is open for a moment only has other things to do."""
+"""A store that is open only for a moment has other things to do."""
 ROUND_S = 24 * 3600.0
 FAILED_S = 3600.0
 PIN_KEPT_MS = 7 * 24 * 3600 * 1000
-"""An expired pin or file manifest stays so long, for a person who wonders why something went."""
+"""An expired pin or file manifest stays this long, for a person who wonders why something went."""
 CLAIM_BYTES_MAX = 4_096
 LEFTOVER_S = 24 * 3600.0
-"""No create takes so long that it might still succeed."""
+"""No create that takes this long can still succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,8 @@ class SweepScope:
     Attributes:
         container: its index.
         epoch: the newest epoch, which is not closed.
-        rows_now: gives what there is now: a reader may start again between two pages, and the index
-            of before is closed then.
+        rows_now: gives what there is now: a reader may start again between two pages, and the
+            earlier index is closed then.
         storage: long-term storage.
         environment: gives the time.
         pins: which of them promise something, and the clock of long-term storage.
@@ -139,7 +139,7 @@ async def look(ground: SweepScope, *, all_epochs: bool) -> AsyncIterator[SweepFi
 
 
 async def foreign_system_files(ground: SweepScope) -> AsyncIterator[SweepFinding]:
-    """Yield what lies among the system files and is none."""
+    """Yield what lies among the system files and is not one."""
     start_after = ""
     while page := await ground.storage.list(system_prefix(ground.container), start_after):
         for stat in page:
@@ -193,7 +193,7 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep round after round until cancelled, with the settings' count of listings an hour.
 
-        A round that an earlier owner began goes on where that one stopped.
+        A round that an earlier owner began continues where that one stopped.
         """
         pause_s = 3600.0 / self._settings.sweep_requests_hour
         await self._environment.sleep(START_S)
@@ -244,7 +244,7 @@ class Sweeper:
     async def _check_ours(self) -> None:
         """Refuse a long-term storage that is not the one on which this owner made its claim.
 
-        Were another store mounted there meanwhile, none of its chunks would have a row here.
+        If another store were mounted there meanwhile, none of its chunks would have a row here.
         """
         name = claim_file(self._ground.container, self._ground.epoch)
         try:
@@ -268,7 +268,7 @@ class Sweeper:
         return None
 
     async def _step(self, task: Task | None) -> bool:
-        """List one page; return whether the round goes on."""
+        """List one page; return whether the round continues."""
         cursor = "" if task is None else task.name
         page = await self._ground.page(cursor, all_epochs=False)
         waiting = self._ground.waiting(page)
@@ -328,7 +328,7 @@ class Sweeper:
         await self._remove_expired()
 
     async def _remove_leftovers(self) -> None:
-        """Let storage remove what creates left that never were chunks, whoever's they were.
+        """Let storage remove what creates left that never were chunks, of any owner.
 
         Nothing of it was acknowledged or can be, so no statement and no fence is needed.
         """
@@ -337,7 +337,7 @@ class Sweeper:
             try:
                 count = await self._ground.storage.sweep_leftovers(prefix, LEFTOVER_S)
             except ChunkError as error:
-                # It may be a right that nothing else needs; what else there is to sweep goes on.
+                # A right may be missing that nothing else needs; the rest of the sweep continues.
                 logger.warning("unfinished uploads cannot be removed: %s", error)
                 return
             if count:

@@ -1,8 +1,8 @@
 """Tasks that are due later than any task can be: a clock that was ahead made them.
 
 A task is due a certain time after it was made, at most. What is due later by more than an hour was
-made by such a clock, and would wait until that time has come, which may be in years. Who notices
-it takes its date for now: garbage may go, and what is remembered for a time is so from now on.
+made by such a clock, and would wait until that time, perhaps for years. An owner that notices it
+sets its date to now: garbage may go, and what is remembered for a time is so from now on.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from siltstone.metadata.rows import Rows
 from siltstone.metadata.tables import Tables
 
 TOLERANCE_MS: Final = 3_600_000
-"""Clocks of owners that follow one another may differ by so much: what they made is waited for."""
+"""Clocks of owners that follow one another may differ by this much: what they made is awaited."""
 BACK_S: Final = 60.0
-"""A clock that goes back by so much while an owner lives was ahead before."""
+"""A clock that goes back by this much while an owner lives was ahead before."""
 LOOK_S: Final = 3_600.0
 LONGEST_MS: Final = {TaskKind.FORGET_TOMBSTONE: TOMBSTONE_MS}
 """How long after it was made a task of a kind is due; a deletion after the delay of garbage."""
@@ -55,12 +55,12 @@ class DateLooks:
 
 
 def is_misdated(task: Task, now_ms: int, longest_ms: int) -> bool:
-    """Whether a task that is due at most so long after it was made was not made by this clock."""
+    """Whether a task due at most ``longest_ms`` after it was made was not made by this clock."""
     return task.due_ms > now_ms + longest_ms + TOLERANCE_MS
 
 
 def dated_now(task: Task, now_ms: int, rows: Rows, tables: Tables) -> list[TableEntry]:
-    """The entries that give a misdated task, and what it is about, the date of now."""
+    """The entries that give a misdated task, and what it is about, the current date."""
     if task.kind is TaskKind.FORGET_TOMBSTONE:
         tombstone = rows.pending_tombstone(task.name)
         if tombstone is not None and is_due(tombstone, task):

@@ -1,4 +1,4 @@
-"""What an owned container measures of itself, beside what its parts measure where it happens."""
+"""What an owned container measures of itself, other than what its parts measure themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SELDOM_S: Final = 60.0
 TASK_PAGES: Final = 10
 
 RECORD_FRAMES: Final = 8
-"""Frames of records that an idle container leaves behind what it stated last, at most about."""
+"""Frames of records that an idle container leaves after what it stated last, at most about."""
 
 HELD_BY: Final = ("user_bytes", "table_log", "journal", "checkpoint", "nothing")
 
@@ -62,7 +62,7 @@ class LogNeeds:
 def held_by(needs: LogNeeds) -> str:
     """Return what has to happen first for tier 1 to be freed further: one of ``HELD_BY``.
 
-    What is not flushed holds back everything behind it. Without that, a newer statement of the
+    What is not flushed holds back everything after it. Without that, a newer statement of the
     journal is missing, or the record of a checkpoint; a few frames are records of such acts.
     """
     user, table = needs.user, needs.table

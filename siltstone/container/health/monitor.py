@@ -63,13 +63,13 @@ class ContainerHealth:
         throttle_s: how long each append is held back.
         safe_mode: whether appends are refused for lack of room.
         free_bytes: bytes that may still be written; ``None`` when storage does not tell.
-        used_bytes: bytes that the store's files hold; ``None`` when nobody asked: with
-            ``space.used_max`` alone it is looked for.
+        used_bytes: bytes that the store's files hold; ``None`` when it was not looked for: only
+            ``space.used_max`` needs it.
         throttled_calls: how many of the calls the service refused for being too many.
         calls_max: how many calls may be in flight now: ``long_term_storage.threads``, or fewer
             since the service throttled.
         clock_jump_s: how far the clock of this machine jumped last, within a day, in seconds: above
-            0 ahead, below 0 back; 0 when it did not, or who asks has not been there for long.
+            0 ahead, below 0 back; 0 when it did not, or the caller has not run for long.
         clock_behind_s: how far the newest time that was in the log when it was opened lies in the
             future: this clock is behind, or that of an owner before was ahead; 0 when it does not.
         error: why the container is closed, such as while it is opened again after a failure: it
@@ -151,8 +151,8 @@ class Gauge:
 
         Args:
             replica: what is acknowledged.
-            owned_since_s: since when somebody has been there to flush it, monotonic seconds:
-                nothing is late through a time before.
+            owned_since_s: since when there has been an owner to flush it, monotonic seconds: time
+                before that makes nothing late.
             space: room as it was last seen.
             safe_mode: whether there is too little.
         """
@@ -190,11 +190,11 @@ class Gauge:
         )
 
     async def look(self, replica: Replica, holder: Callable[[], LogOwner]) -> ContainerHealth:
-        """Ask storage for the newest claim, then measure; for who does not own the container.
+        """Ask storage for the newest claim, then measure; for a caller that is no owner.
 
         Args:
             replica: what is acknowledged.
-            holder: tells, blocking, whether somebody is there to flush.
+            holder: tells, blocking, whether an owner is there to flush.
         """
         owner = await self._environment.run_blocking(LOG_POOL, holder)
         try:
@@ -276,15 +276,15 @@ class HealthMonitor:
 
     @property
     def failing(self) -> bool:
-        """Whether storage should be spared what can wait: deletions and sweeps.
+        """Whether storage should be spared work that can wait: deletions and sweeps.
 
-        Late bytes alone are no reason: what makes room may be what they wait for.
+        Late bytes alone are no reason: they may wait for the very work that makes room.
         """
         return self._storage.silent or HealthReason.FAILING in self.now.reasons
 
     @property
     def strained(self) -> bool:
-        """Whether it should be spared what nobody needs: the optimiser's work."""
+        """Whether it should be spared work that is not needed: that of the optimiser."""
         return self._storage.silent or self.now.state is not HealthState.OK or self._space.safe_mode
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
 """Room on long-term storage: how much there is, and the safe mode while there is too little.
 
 In safe mode appends, concats and puts of users are refused, at once and with a typed error. All
-that makes room goes on, and so does what the container writes for itself: flushes, checkpoints.
+that makes room continues, and so does what the container writes for itself: flushes, checkpoints.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 FREE_LEAVE: Final = 1.25
 """Safe mode ends when a quarter more is free than it begins at; else it would come and go."""
 USED_LEAVE: Final = 0.9
-"""Alike when a tenth less is used."""
+"""Likewise when a tenth less is used."""
 SHORT_INTERVAL_S: Final = 10.0
 """How often room is looked at in safe mode, at least."""
 
@@ -32,7 +32,7 @@ class SpaceLimits:
 
     Attributes:
         free_bytes_min: less than this is free; 0 never is.
-        used_bytes_max: so much, or more, is used; ``None`` never is.
+        used_bytes_max: this much, or more, is used; ``None`` never is.
     """
 
     free_bytes_min: int
@@ -44,8 +44,8 @@ class RoomWatch:
     """Room as it was last seen.
 
     Attributes:
-        free_bytes: bytes that may still be written; ``None`` when nobody asked or can tell.
-        used_bytes: bytes that the store's chunks and files hold; ``None`` alike.
+        free_bytes: bytes that may still be written; ``None`` when not asked for or unknown.
+        used_bytes: bytes that the store's chunks and files hold; ``None`` likewise.
     """
 
     free_bytes: int | None = None
@@ -53,7 +53,7 @@ class RoomWatch:
 
 
 def is_short(space: RoomWatch, limits: SpaceLimits, *, was: bool) -> bool:
-    """Whether room is short; once it was, only with a margin it is not any more."""
+    """Whether room is short; once it was, it stops being so only with a margin."""
     free_min = limits.free_bytes_min * (FREE_LEAVE if was else 1)
     short = space.free_bytes is not None and space.free_bytes < free_min
     if limits.used_bytes_max is not None and space.used_bytes is not None:

@@ -1,8 +1,8 @@
-"""Adoptions: objects that import sessions took in place, kept until somebody says otherwise.
+"""Adoptions: objects that import sessions took in place, kept until a caller says otherwise.
 
 An object in place was there before the store. As long as its adoption is not finalised the
 collector leaves it alone, whatever becomes of the segments that name it; a task remembers what was
-dropped meanwhile. To finalise makes these tasks ordinary ones. To release forgets them, with the
+dropped meanwhile. Finalising makes these tasks ordinary ones. Releasing forgets them, with the
 rows of the objects, and deletes nothing: so the old layout is as it was.
 """
 
@@ -31,7 +31,7 @@ from siltstone.metadata.import_rows import chunk_id_of
 logger = logging.getLogger(__name__)
 
 _NOT_KEPT = Task(due_ms=NEVER_MS, kind=TaskKind.SWEEP, subject=2**64 - 1)
-"""All tasks that wait for an adoption come behind it."""
+"""All tasks that wait for an adoption come after it."""
 
 
 class Adoptions:
@@ -56,7 +56,7 @@ class Adoptions:
             How many were dropped before; ``None`` when this container has no such adoption.
 
         Raises:
-            LogError: whether it took place is unknown; a repeat goes on.
+            LogError: whether it took place is unknown; a repeat continues.
         """
         self._pipeline.check_alive()
         async with self._collector.lock:
@@ -83,7 +83,7 @@ class Adoptions:
 
         Raises:
             ImportSessionError: it is finalised.
-            LogError: whether it took place is unknown; a repeat goes on.
+            LogError: whether it took place is unknown; a repeat continues.
         """
         self._pipeline.check_alive()
         try:
@@ -124,7 +124,7 @@ class Adoptions:
     async def _dropped(
         self, sessions: Iterable[AdoptionRow], *, after: Task | None
     ) -> AsyncIterator[tuple[Task, Chunk]]:
-        """The tasks behind ``after`` of objects of these sessions that nothing names."""
+        """The tasks after the key ``after`` of objects of these sessions that nothing names."""
         wanted = {row.session_id for row in sessions}
         while tasks := self._rows.tasks(KEPT_MS, after=after):
             after = tasks[-1]

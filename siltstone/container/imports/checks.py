@@ -73,11 +73,11 @@ def already_known(session: str, name: str) -> ImportSessionError:
 
 
 async def check_chunks(storage: AsyncChunkStorage, outputs: Sequence[ImportOutput]) -> None:
-    """Every chunk must lie there as it was said.
+    """Every chunk must lie there as described.
 
     Raises:
         LostDataError: it does not lie there.
-        CorruptDataError: it has another length, or has changed since somebody looked.
+        CorruptDataError: it has another length, or has changed since it was looked at.
         ChunkError: long-term storage did not answer.
     """
     limit = asyncio.Semaphore(STATS_PARALLEL)

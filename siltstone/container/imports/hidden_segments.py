@@ -1,7 +1,7 @@
-"""Hidden segments: what an import brings becomes a segment of its own before anybody can see it.
+"""Hidden segments: what an import brings becomes a segment of its own before it can be seen.
 
 Its state row says deleted and no name leads to it. So it may be built in as many transactions as
-its chunks need; a crash leaves rows that the session's repeat goes on with, or that its end
+its chunks need; a crash leaves rows that the session's repeat continues with, or that its end
 removes like those of any deleted segment.
 """
 
@@ -33,7 +33,7 @@ FILLS_PARALLEL = 64
 """Hidden segments of one import that are built at a time."""
 
 _ROWS_OF_CHUNK = 3
-"""Extent, chunk and name, beside a row of sums for each 64 MiB."""
+"""Extent, chunk and name, in addition to a row of sums for each 64 MiB."""
 
 
 def plan_adopt(
@@ -44,7 +44,7 @@ def plan_adopt(
     start: int = 0,
     session_id: int = 0,
 ) -> LayoutChange:
-    """Plan to put chunks that others made behind what the hidden segment has of them.
+    """Plan to put chunks that others made after those that the hidden segment has.
 
     An object in place without a byte belongs to the adoption, and to no segment: it is dropped at
     once, so that what becomes of the adoption becomes of it.

@@ -54,7 +54,7 @@ from siltstone.segments.concat_staging import Joining
 from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 
 SMALL_BYTES = MIB
-"""So few bytes are appended: a chunk for each small batch would be many small chunks."""
+"""Up to this many bytes are appended: a chunk for each small batch would be many small chunks."""
 ATTEMPTS_MAX = 10
 """How often a commit begins again because segments came and went meanwhile."""
 
@@ -217,7 +217,7 @@ class Publisher:
 
     @asynccontextmanager
     async def _held(self, name: str, source_id: int) -> AsyncIterator[OpenSegment | None]:
-        """The segment that is to be joined, standing still; ``None`` when there is none."""
+        """The segment that is to be joined, paused; ``None`` when there is none."""
         if self._rows.pending_find(name) is None:
             yield None
             return
@@ -341,7 +341,7 @@ class Publisher:
         return joined_times(tables, segment_id, begin, length, self._now_ms(), start)
 
     def _give_up(self, replaced: dict[str, OpenSegment]) -> None:
-        """Let nobody append to segments whose deletion is being assigned."""
+        """Let no caller append to segments whose deletion is being assigned."""
         for name, old in replaced.items():
             old.writable = False
             if self._replica.by_name.get(name) is old:
@@ -349,7 +349,7 @@ class Publisher:
 
 
 def _check_replaced(output: ImportOutput, old: OpenSegment) -> None:
-    """Refuse to take away bytes of which the caller does not know, also those in flight."""
+    """Refuse to take away bytes that the caller does not know of, also those in flight."""
     current = ReplacedIs(segment=output.segment, segment_id=old.segment_id, length=old.assigned)
     if output.replaced not in (None, current):
         raise ConditionFailedError(

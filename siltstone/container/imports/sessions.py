@@ -1,8 +1,8 @@
 """Import sessions: others make chunks on long-term storage, and one commit gives them to segments.
 
-A session is a row, durable before anybody brings anything. Whoever has its ticket creates chunks
-under its prefix, on any host and without a claim. The commit is one transaction, conditional on the
-session being open; a crash before it leaves nothing that anybody sees, and a repeat behind it finds
+A session is a row, durable before any chunk is brought. A process that has its ticket creates
+chunks under its prefix, on any host and without a claim. The commit is one transaction, conditional
+on the session being open; a crash before it leaves nothing visible, and a repeat after it finds
 what became of it. An open session expires.
 """
 
@@ -98,7 +98,7 @@ class Imports:
         Args:
             name: of the session.
             lifetime_s: then it is aborted.
-            adoption: what objects belong to that it may take in place; ``None``: it takes none.
+            adoption: that of the objects that it may take in place; ``None``: it takes none.
 
         Raises:
             ValueError: a name or the lifetime is out of range.
@@ -154,7 +154,7 @@ class Imports:
             name: of the session.
             outputs: what each segment gets, at most 1,000 different ones.
             batch: what the session is of a stream; if that was imported, an open session is
-                aborted, and whoever repeats the call hears the same.
+                aborted, and a repeat of the call is told the same.
 
         Raises:
             ValueError: a chunk does not lie where it may, or something is named twice.
@@ -168,7 +168,7 @@ class Imports:
             ChunkError: long-term storage failed.
             LogError: whether it took place is unknown; a repeat tells.
 
-        But for the last, nothing was done, and the session is as it was.
+        Except with the last, nothing was done, and the session is as it was.
         """
         check_outputs(outputs)
         if not self.is_committed(name):
@@ -185,7 +185,7 @@ class Imports:
             if newest is not None:
                 result = ImportResult(segments=(), repeated=True, newest=newest)
                 if row is None or row.state is not ImportState.OPEN:
-                    return result  # a repeat, behind the call that aborted the session
+                    return result  # a repeat, after the call that aborted the session
                 await self._end(row, ImportState.ABORTED)
             else:
                 row = await self._known(name)
@@ -225,7 +225,7 @@ class Imports:
             ChunkError: long-term storage failed; the task stays.
         """
         if self._lock.locked():
-            return  # a commit may take long, and other tasks shall not wait for it
+            return  # a commit may take long, and other tasks should not wait for it
         async with self._lock:
             row = pending_import(self._tables, task.name)
             if row is None or row.session_id != task.subject:
@@ -241,7 +241,7 @@ class Imports:
         await self._pipeline.update([remove_import(row.name), remove_task(task)])
 
     async def redate(self, task: Task) -> bool:
-        """Let a session that a clock which was ahead dated have been made, or closed, now.
+        """Date a session as made, or closed, now, if a clock that was ahead had dated it.
 
         It keeps its lifetime. Returns false, and does nothing, while a session is committed.
         """

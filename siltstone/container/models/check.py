@@ -10,7 +10,7 @@ from siltstone.container.models.segments import ChunkInfo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckProgress:
-    """How far a check has come. Another one can go on behind it.
+    """How far a check has come. Another one can continue after it.
 
     Attributes:
         container: the one that is being checked; those before it are done.
@@ -36,7 +36,7 @@ class ChunkState:
     Attributes:
         info: what the rows say.
         physical_length: bytes that the chunk has there; ``None`` when it is missing. What lies
-            behind the committed length was never acknowledged.
+            beyond the committed length was never acknowledged.
         problem: ``missing``, ``short``, ``damaged``; ``None`` when nothing is wrong.
         verified: whether its bytes were read and match their sums.
         message: the problem with all facts; empty without one.
@@ -51,11 +51,11 @@ class ChunkState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """What a check shall do.
+    """What a check is to do.
 
     Attributes:
         deep: read every byte and compare it with its sum; else look at lengths alone.
-        after: go on behind this chunk id; 0 begins with the rows.
+        after: continue after this chunk id; 0 begins with the rows.
         progress: told how far it has come.
     """
 

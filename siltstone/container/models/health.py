@@ -9,17 +9,17 @@ from typing import Final
 from siltstone.core.storage.call_stats import RecentCalls
 
 JUMP_S: Final = 60.0
-"""By so much at once no clock is corrected in passing: it was set, or the machine slept."""
+"""No clock is corrected in passing by this much at once: it was set, or the machine slept."""
 UNANSWERED_MIN: Final = 3
 UNANSWERED_SHARE: Final = 0.1
-"""Storage fails when so many calls of the last minute, and such a share, got no answer."""
+"""Storage fails when this many calls of the last minute, and this share, got no answer."""
 SLOW_MIN: Final = 3
 SLOW_SHARE: Final = 0.5
-"""It is slow when so many calls, and such a share, took longer than expected: the median did."""
+"""It is slow when this many calls, and this share, took longer than expected: the median did."""
 
 
 class HealthState(StrEnum):
-    """How long-term storage does, best first."""
+    """How well long-term storage works, best first."""
 
     OK = "ok"
     SLOW = "slow"
@@ -61,7 +61,7 @@ class HealthLimits:
     """What is expected.
 
     Attributes:
-        late_s: bytes that are overdue for so long are late; from here on appends are throttled.
+        late_s: bytes that are overdue for this long are late; from here on appends are throttled.
         late_s_max: from here on they are throttled as much as they ever are; above ``late_s``.
         throttle_s_max: how long an append is held back then; 0 never does.
     """

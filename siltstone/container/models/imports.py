@@ -1,4 +1,4 @@
-"""What whoever imports hands in and gets back: frozen values, small enough to travel."""
+"""What an importer hands in and gets back: frozen values, small enough to travel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ImportMode(Enum):
     CREATE = "create"
     """They are a new segment, sealed; there must be none of that name."""
     APPEND = "append"
-    """They come behind what the segment holds; it is made if there is none, and stays open."""
+    """They come after what the segment holds; it is made if there is none, and stays open."""
     REPLACE = "replace"
     """They are a new segment that takes the name, open; one that has it is deleted in that step."""
 
@@ -55,8 +55,8 @@ class ImportTicket:
         prefix: its chunks have names that begin so.
         expires_ms: from then on it takes no commit, milliseconds since 1970.
         state: when the ticket was made.
-        adoption: what the objects belong to that it may take in place; empty when it may not.
-        uuid: of the store; empty when whoever opened the session did not say it.
+        adoption: that of the objects that it may take in place; empty when it may take none.
+        uuid: of the store; empty when the opener of the session did not say it.
     """
 
     name: str
@@ -77,8 +77,8 @@ class ImportedChunk:
         name: its key there.
         length: bytes, all of the object; of one in place at most 256 GiB, of another at least 1.
         sums: CRC32C of each block of 256 KiB; the last one may be shorter. ``None`` for an object
-            in place of which no byte was read: its blocks cannot be verified.
-        version: what ``ChunkStat`` said when somebody looked; another one is refused. ``None``
+            in place whose bytes were not read: its blocks cannot be verified.
+        version: what ``ChunkStat`` said when it was looked at; another one is refused. ``None``
             compares nothing.
     """
 
@@ -170,7 +170,7 @@ class Adoption:
     """Objects that were taken in place, under one name.
 
     Attributes:
-        name: chosen by whoever opened the sessions.
+        name: chosen by the opener of the sessions.
         container: index of the container that has them.
         finalised: whether what nothing needs any more is deleted; before, everything is kept.
         chunks: objects that segments name.
@@ -193,7 +193,7 @@ class ReleasedAdoption:
     """What was let go.
 
     Attributes:
-        released: objects that the store knew and that are nothing to it any more.
+        released: objects that the store knew and no longer knows.
         in_use: objects that segments still name.
     """
 
@@ -208,8 +208,8 @@ class ImportBatch:
     Attributes:
         query: names the stream; at most 256 bytes.
         number: numbers of a stream grow; none is imported twice, nor after a greater one.
-        target: where the stream writes, at most 1,024 bytes, for whoever compares it with
-            ``ImportResult.newest``; empty when nobody does.
+        target: where the stream writes, at most 1,024 bytes, for a caller that compares it with
+            ``ImportResult.newest``; empty when none does.
     """
 
     query: str

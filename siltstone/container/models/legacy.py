@@ -1,4 +1,4 @@
-"""How a store is told to write on in a legacy layout: frozen values."""
+"""How a store is told to continue to write in a legacy layout: frozen values."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacySegment:
-    """A segment whose files are chunks in place, and how its layout goes on.
+    """A segment whose files are chunks in place, and how its layout continues.
 
     Attributes:
         name: in the store.
         source: in the layout.
-        rolling_bytes: a file gets no more from so many bytes on; at least 1.
-        suffix: what stands behind the names of its files.
+        rolling_bytes: a file with this many bytes gets no more; at least 1.
+        suffix: what stands after the names of its files.
         header: the bytes of its header; ``None`` when it has none.
         listed: key, below the prefix, of an empty last file that the header lists; else empty.
         bare: whether it has bytes and no header lists them.
@@ -32,7 +32,7 @@ class LegacySegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyLayout:
-    """A legacy layout that a store is to write on in.
+    """A legacy layout in which a store is to continue to write.
 
     Attributes:
         adoption: that its files belong to.

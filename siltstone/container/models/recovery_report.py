@@ -10,7 +10,7 @@ class RecoveryState(StrEnum):
     """What is the matter with a container."""
 
     NEW = "new"
-    """Nobody ever opened it: there is nothing to recover."""
+    """It was never opened: there is nothing to recover."""
     HEALTHY = "healthy"
     """Its log is whole, and long-term storage has all that it should: opening it loses nothing."""
     DAMAGED = "damaged"
@@ -23,7 +23,7 @@ class RecoveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRange:
-    """Bytes of a segment that its rows name and long-term storage has not.
+    """Bytes of a segment that its rows name and long-term storage lacks.
 
     Attributes:
         offset: of the first of them in the segment.
@@ -46,7 +46,7 @@ class SegmentRecovery:
         name: of the segment.
         start_offset: first readable offset.
         length: everything from ``start_offset`` up to here was recovered, but for ``lost``. What
-            was appended behind it is lost; how much that is nobody knows.
+            was appended beyond it is lost; how much that is, is unknown.
         replayed: bytes of ``length`` that came from frames of an older log.
         sealed: whether it stays sealed, at ``length``.
         missing: bytes that are lost for certain: those of a sealed segment up to its seal, and
@@ -77,7 +77,7 @@ class RecoveryReport:
         damage: what is damaged or missing on long-term storage itself, so that an older state has
             to serve; empty when its newest one does.
         harm: system files that are damaged or missing, of those that the state needs or may fall
-            back to; a recovery writes them again. Nothing is lost by them alone. Behind a lost log
+            back to; a recovery writes them again. Nothing is lost by them alone. With a lost log
             only a look tells them.
         done: whether anything was written; false for a dry run and for what needs no recovery.
         lineage: of the history that ends here, a uuid; empty for a new container.

@@ -27,7 +27,7 @@ class RetentionRule:
     Attributes:
         name: of a segment, or the beginning of names.
         prefix: whether it is about every segment whose name starts with ``name``.
-        bytes_max: the oldest bytes of a segment go while it holds more than so many.
+        bytes_max: the oldest bytes of a segment go while it holds more than this many.
         age_max_s: bytes that were appended longer ago go, seconds.
     """
 

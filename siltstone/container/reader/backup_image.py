@@ -89,7 +89,7 @@ def encoded_tail(
     """Write tails as frames that ``Replica.apply_all`` takes, in their order.
 
     A frame has pieces of one time, and each piece is what one frame of the log had of a segment.
-    ``fetched`` has the bytes of those that memory has not.
+    ``fetched`` has the bytes of those that memory lacks.
     """
     frames: list[Buffer] = []
     previous_crc = 0

@@ -1,4 +1,4 @@
-"""The tier-1 log of a read-only open that shall not need one: it has no frame and no owner."""
+"""The tier-1 log of a read-only open that must not need one: it has no frame and no owner."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class _NoFrames:
 
 
 class NoLog(_NoFrames):
-    """A ``FencedLog`` that asks nobody.
+    """A ``FencedLog`` that asks nothing.
 
-    Long-term storage is all that counts, so a log that is gone, that no one can reach or that
-    belongs to somebody else makes no difference.
+    Long-term storage is all that counts, so a log that is gone, that cannot be reached or that
+    belongs to another owner makes no difference.
     """
 
     @property
@@ -47,7 +47,7 @@ class NoLog(_NoFrames):
 
     @property
     def epoch(self) -> int:
-        """Nobody claims it."""
+        """It is never claimed."""
         return 0
 
     def claim(self, *, lineage: bytes, new: bool, above: int, takeover: bool, owner: str) -> int:
@@ -63,11 +63,11 @@ class NoLog(_NoFrames):
         raise ReadOnlyError("a store that is read from long-term storage alone has no log")
 
     def newest_epoch(self) -> int:
-        """Nobody claimed it."""
+        """It was never claimed."""
         return 0
 
     def holder(self) -> LogOwner:
-        """Nobody is known."""
+        """No owner is known."""
         return LogOwner(epoch=0, alive=False, description="")
 
     def open_read(self) -> NoLogReader:
@@ -79,7 +79,7 @@ class NoLogReader(_NoFrames):
     """The ``LogReader`` of it."""
 
     def epoch(self) -> int:
-        """Nobody claimed it."""
+        """It was never claimed."""
         return 0
 
     def lineage(self) -> bytes | None:

@@ -1,11 +1,11 @@
 """The read-only open of a container: no claim, nothing written but a local index of its own.
 
 It starts like a boot and then follows the log. It never shows a length below one it has shown, and
-works beside an owner that flushes, truncates and deletes: when something is gone, it looks again.
+works next to an owner that flushes, truncates and deletes: when something is gone, it looks again.
 
-The folder of a reader's own index: beside the owner's, to link its files, else temporary.
+The folder of a reader's own index: next to the owner's, to link its files, else temporary.
 
-A reader that was killed leaves its folder behind; the next one on the machine removes it.
+A reader that was killed leaves its folder; the next one on the machine removes it.
 """
 
 from __future__ import annotations
@@ -336,9 +336,9 @@ class ReadContainer:
     async def pin(self, ttl_s: float) -> FoundPin:
         """Keep every chunk that this container shows from now on, for ``ttl_s`` seconds.
 
-        The pin names the version that was shown before it. Whoever deletes lists the pins after a
-        drop was acknowledged, and what was acknowledged before the pin is seen by the look after
-        it; so nothing that is shown afterwards goes while the pin lives.
+        The pin names the version that was shown before it. The owner that deletes lists the pins
+        after a drop was acknowledged, and what was acknowledged before the pin is seen by the look
+        after it; so nothing that is shown afterwards goes while the pin lives.
 
         Raises:
             ChunkError: long-term storage did not answer, or refuses to create anything.
@@ -390,7 +390,7 @@ class ReadContainer:
             return await self._current().feed.page(table, after)
 
     async def wait_for_version(self, after: int, timeout_s: float) -> None:
-        """Wait until something is acknowledged behind ``after``, or for so long."""
+        """Wait until something is acknowledged after ``after``, or for ``timeout_s`` seconds."""
         end = self._environment.monotonic() + timeout_s
         while (await self._fresh()).replica.tables.applied_version <= after:
             left = end - self._environment.monotonic()
@@ -697,24 +697,24 @@ async def open_reader(
     index_folders: Sequence[Path],
     metrics: Metrics = NO_METRICS,
 ) -> ReadContainer:
-    """Open a container read-only, beside an owner or without one.
+    """Open a container read-only, next to an owner or without one.
 
     The container owns ``log`` and ``storage`` from now on and closes them, also when opening fails.
 
     Args:
         container: its index in the store.
         log: its tier-1 log; never claimed. A ``NoLog`` shows what long-term storage alone holds,
-            as it is now: such a reader follows nobody.
+            as it is now: such a reader follows no owner.
         storage: long-term storage of the store.
         environment: gives time, chance and threads.
         settings: its knobs.
         metrics: takes what is measured.
         index_folders: where an owner on this machine may keep its index, at least one folder.
-            They are not touched; this reader's own index lies beside the first, or in a temporary
+            They are not touched; this reader's own index lies next to the first, or in a temporary
             folder, until it is closed.
 
     Raises:
-        StoreNotFoundError: nobody ever opened the container for writing.
+        StoreNotFoundError: the container was never opened for writing.
         CorruptDataError: journal, log or index checkpoint are damaged.
         ChunkError: long-term storage did not answer.
     """

@@ -1,6 +1,6 @@
-"""The folder of a reader's own index: beside the owner's, to link its files, else temporary.
+"""The folder of a reader's own index: next to the owner's, to link its files, else temporary.
 
-A reader that was killed leaves its folder behind; the next one on the machine removes it.
+A reader that was killed leaves its folder; the next one on the machine removes it.
 """
 
 from __future__ import annotations

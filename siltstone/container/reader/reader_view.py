@@ -92,7 +92,7 @@ async def build_view(
     ``followed`` is the lineage of a view before this one.
 
     Raises:
-        StoreNotFoundError: nobody ever opened the container for writing.
+        StoreNotFoundError: the container was never opened for writing.
         LogLostError: the log is not the one that the journal speaks of, or was truncated meanwhile;
             or it has frames, and there is no journal.
         LogTruncatedError, ChunkNotFoundError: something was dropped meanwhile.

@@ -51,13 +51,13 @@ async def build_lost_view(
     settings: ContainerSettings,
     folder: Path,
 ) -> LostView:
-    """Build a view of the last table-log flush, or of what damage left; warnings say what lacks.
+    """Build a view of the last table-log flush, or of what damage left; warnings say what it lacks.
 
-    An owner may be at work, and delete what it drops: what seems to lack is looked at again when
-    the journal says something else by then.
+    An owner may be at work, and delete what it drops: what seems to be missing is looked at again
+    when the journal says something else by then.
 
     Raises:
-        StoreNotFoundError: nobody ever opened the container for writing.
+        StoreNotFoundError: the container was never opened for writing.
         StoreInUseError: an owner changed what was looked at, each of several times.
         CorruptDataError: no state can be built.
         ChunkError: long-term storage did not answer.

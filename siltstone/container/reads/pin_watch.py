@@ -2,7 +2,7 @@
 
 A pin says for how long it was made. An owner dates that from when it first saw the pin, by a clock
 that cannot be set; so a pin lives for its whole time, whatever the clocks of its maker and of the
-owner say. Who has just opened the container has not seen any pin before; for such an owner the age
+owner say. An owner that has just opened the container has not seen any pin before; for it the age
 of a pin is told by long-term storage alone, which dated both the pin and the owner's claim. A day
 more passes then, since storage on a disk of this machine has the clock of this machine.
 """
@@ -19,7 +19,7 @@ from siltstone.core.errors import ChunkNotFoundError
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 
 GRACE_S: Final = 24 * 3600.0
-"""By the clock of storage a pin has to be so much older than its time."""
+"""By the clock of storage a pin has to be this much older than its time."""
 
 
 class StorageClock:
@@ -31,8 +31,8 @@ class StorageClock:
     Args:
         storage: long-term storage.
         environment: gives the time.
-        claim: name of the claim that is made about now; ``None`` for who makes none. Then it is
-            the time of this machine.
+        claim: name of the claim that is made about now; ``None`` for a caller that makes none. Then
+            it is the time of this machine.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Maps of segments that stay true for a time: a pin first, then what there is behind it."""
+"""Maps of segments that stay true for a time: a pin first, then what there is after it."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class Pins:
     async def pinned_maps(self, wanted: Wanted, ttl_s: float) -> PinnedMaps | None:
         """Map segments, and keep the chunks of their bytes for ``ttl_s`` seconds.
 
-        The pin is durable before the look at the rows that the maps are made of. Whatever they
-        name is dropped behind that look, if ever; so whoever deletes it lists pins later than that.
+        The pin is durable before the look at the rows that the maps are made of. What they name is
+        dropped after that look, if ever; so its deletion lists pins later than that.
 
         Args:
             wanted: called with what there is now, perhaps twice.
@@ -110,10 +110,10 @@ class Pins:
     async def pinned(
         self, reading: Reading, ttl_s: float
     ) -> AsyncIterator[tuple[FoundPin, Reading]]:
-        """Pin what ``reading`` shows; give the block the pin, and what there is behind it.
+        """Pin what ``reading`` shows; give the block the pin, and what there is after it.
 
-        When the look behind it fails, or shows another lineage, or the block fails, the pin is
-        given back at once: nobody knows of it.
+        When the look after it fails, or shows another lineage, or the block fails, the pin is
+        given back at once: nothing refers to it.
         """
         self._now()
         index, storage, environment = self._container, self._storage, self._environment
@@ -133,12 +133,12 @@ class Pins:
         )
 
     async def write_file_manifest(self, name: str, content: bytes) -> None:
-        """Write a file manifest, durably; nothing knows of it."""
+        """Write a file manifest, durably; nothing refers to it."""
         self._now()
         await self._storage.create(name, [content])
 
     def uri_of(self, name: str) -> str | None:
-        """See ``chunk_care.Addresses``."""
+        """See ``optional_verbs.Addresses``."""
         self._now()
         return self._storage.uri_of(name)
 

@@ -1,8 +1,8 @@
 """Pins: promises, made by anyone without a claim, that nothing a table version names is deleted.
 
 A pin promises something from the end of its create on, and what counts is what its maker reads
-behind that. A folder shows a file before all of its bytes are there: one whose record is cut was
-never told to its maker, and so promises as little as one that is not there yet. He may have died.
+after that. A folder shows a file before all its bytes are there: one whose record is cut was never
+told to its maker, which may have died, and so promises as little as one not there yet.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def over_ms(
     """For how long something has been over that was made for a time; below 0 while it is not.
 
     Args:
-        expires_ms: its end by the clock of whoever made it, milliseconds since 1970.
+        expires_ms: its end by the clock of its maker, milliseconds since 1970.
         ttl_ms: for how long it was made; 0: it does not say.
         modified_s: when it was made by the clock of the service, seconds since 1970; 0: unknown.
         storage_now_s: the time by that clock.
@@ -57,7 +57,7 @@ def over_ms(
     if not modified_s:
         return int(now_s * 1000) - expires_ms
     age_ms = int(storage_now_s * 1000) - int(modified_s * 1000)
-    # What says nothing more has the clock of its maker, but cannot be over longer than it is there.
+    # With nothing more, its maker's clock counts; but it cannot be over longer than it is there.
     return age_ms - ttl_ms if ttl_ms else min(int(now_s * 1000) - expires_ms, age_ms)
 
 
@@ -74,7 +74,7 @@ async def list_pins(storage: AsyncChunkStorage, container: int) -> list[FoundPin
 
 
 async def look_at_pins(storage: AsyncChunkStorage, container: int) -> list[FoundPin | ChunkStat]:
-    """Return all pins, and of those which were never finished what the service says of them.
+    """Return all pins, and what the service says of those that were never finished.
 
     Raises what ``list_pins`` raises.
     """
@@ -84,7 +84,7 @@ async def look_at_pins(storage: AsyncChunkStorage, container: int) -> list[Found
         start_after = page[-1].name
         for stat in page:
             try:
-                # It may have been finished behind the listing, and then it promises something.
+                # It may have been finished after the listing, and then it promises something.
                 data = await storage.read_all(stat.name, max(stat.length, PIN_BYTES))
             except ChunkNotFoundError:
                 continue
@@ -107,7 +107,7 @@ def new_pin(environment: Environment, lineage: bytes, version: int, ttl_s: float
 async def make_pin(
     storage: AsyncChunkStorage, environment: Environment, container: int, pin: Pin
 ) -> FoundPin:
-    """Create a pin, durably. What counts is what is read *behind* it: see ``ReadContainer.pin``.
+    """Create a pin, durably. What counts is what is read *after* it: see ``ReadContainer.pin``.
 
     Raises:
         ChunkError: long-term storage failed. A pin whose outcome is unknown only holds garbage

@@ -41,7 +41,7 @@ class Reading:
 
     Attributes:
         replica: what is acknowledged.
-        places: where lies what was read last.
+        places: where the bytes lie that were read last.
         kept: fetches what the replica left in the log; ``None`` where it leaves nothing there.
     """
 
@@ -140,10 +140,10 @@ class Reading:
     def offset_at(self, name: str, time_ms: int, now_ms: int) -> int:
         """The last known append border with only bytes below that are older than ``time_ms``.
 
-        Every byte appended at ``time_ms`` or later, milliseconds since 1970, is at or behind it.
-        The first readable offset when there is no such border; the length when all is older.
-        Bytes with a time later than ``now_ms`` were appended before what follows them, and at the
-        end of the segment now.
+        Every byte appended at ``time_ms`` or later, milliseconds since 1970, is at or beyond it.
+        The first readable offset when there is no such border; the length when all is older. Bytes
+        with a time later than ``now_ms`` were appended before what follows them, and at the end of
+        the segment now.
         """
         segment = self.segment(name)
         return offset_before(
@@ -216,7 +216,7 @@ class Reading:
         return len(buffer)
 
     def _note(self, segment: OpenSegment, offset: int, end: int) -> None:
-        """Remember the place of what was read, if the segment still is what goes by its name."""
+        """Remember the place of what was read, if the name still belongs to that segment."""
         if self.replica.by_name.get(segment.name) is segment:
             self.places.note(segment.name, segment.segment_id, offset, end)
 

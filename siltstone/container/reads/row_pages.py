@@ -15,7 +15,7 @@ class RowPage:
 
     Attributes:
         rows: those that were asked for among the rows that were looked at.
-        next_key: where the next page begins; ``None`` behind the last row.
+        next_key: where the next page begins; ``None`` after the last row.
     """
 
     rows: tuple[MetadataRow, ...]

@@ -1,4 +1,4 @@
-"""Reading of one segment in several steps, though its name may be that of another one meanwhile."""
+"""Reading of one segment in several steps, though its name may pass to another one meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def same_segment(segment_id: int, now: SegmentInfo) -> SegmentInfo:
 
     Args:
         segment_id: at the look before.
-        now: the look behind what was read.
+        now: the look after what was read.
 
     Raises:
         SegmentNotFoundError: the segment was deleted, and its name is that of another one.

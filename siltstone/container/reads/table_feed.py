@@ -24,7 +24,7 @@ from siltstone.core.records.table_record import TableEntry, TableRecord, decode_
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 PAGE_BYTES = MIB
-"""About so many bytes of the table log are looked through at a time."""
+"""About this many bytes of the table log are looked through at a time."""
 
 
 class TableFeed:
@@ -40,7 +40,7 @@ class TableFeed:
         self._system = system
 
     async def page(self, table: str, after: int) -> UpdatePage:
-        """Return the next updates of ``table`` behind the table version ``after``.
+        """Return the next updates of ``table`` after the table version ``after``.
 
         Raises:
             TableNotFoundError: there is no such table.
@@ -64,7 +64,7 @@ class TableFeed:
         )
 
     async def wait(self, after: int, timeout_s: float) -> None:
-        """Wait until something is acknowledged behind ``after``, or for so long."""
+        """Wait until something is acknowledged after ``after``, or for ``timeout_s`` seconds."""
         tail = self._replica.table_tail
         if self._replica.tables.applied_version > after:
             return

@@ -1,1 +1,1 @@
-"""Going on after tier 1 or chunks were lost."""
+"""Continuing after tier 1 or chunks were lost."""

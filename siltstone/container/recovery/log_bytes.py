@@ -1,7 +1,7 @@
 """Bytes of segments that frames of a tier-1 log still hold, those that were flushed too.
 
 What a frame holds at an offset of a segment is what the segment has there, for ever: no id is given
-twice, and nothing but an append puts bytes behind the end of a segment that it was acknowledged at.
+twice, and nothing but an append puts bytes beyond the end of a segment that it was acknowledged at.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LogBytes:
     Args:
         frames: whole ones of one lineage, in the order of the log.
         epoch: that of the journal that says what was flushed. Frames of later epochs are left out:
-            who opened the log behind them may have had a copy of it.
+            an owner that opened the log after them may have had a copy of it.
     """
 
     def __init__(self, frames: Iterable[Frame] = (), epoch: int = 0) -> None:
@@ -48,7 +48,7 @@ class LogBytes:
         try:
             whole = logged(frame)
         except CorruptDataError:
-            return  # whoever replays it says so
+            return  # the replay says so
         for piece in whole.pieces:
             if isinstance(piece, AppendHead):
                 held = self._pieces.setdefault(piece.segment_id, [])

@@ -1,13 +1,13 @@
-"""Recovery with loss: a container whose log is lost goes on from long-term storage alone.
+"""Recovery with loss: a container whose log is lost continues from long-term storage alone.
 
-1. The older log, if there is one, is fenced: whoever has it open acknowledges nothing more.
-2. A claim object in a new epoch tells every owner with another log, and a listing behind it is what
-   the recovery reads: what such an owner writes later is in nobody's way.
+1. The older log, if there is one, is fenced: an owner that has it open acknowledges nothing more.
+2. A claim object in a new epoch tells every owner with another log, and a listing after it is what
+   the recovery reads: what such an owner writes later does no harm.
 3. The state at the last table-log flush is built, frames of the older log that continue it are
    applied, and what they held is written to chunks: what was not flushed, and what was flushed into
    chunks that have lost it.
 4. The checkpoint of a new lineage makes all of this count. Before it nothing has changed.
-5. The older log is set aside and the new one begun; if this one dies, the next does only this.
+5. The older log is set aside and the new one begun; if this recovery dies, the next does only this.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ async def recover_container(
     deep: bool = False,
     lost: str = "",
 ) -> RecoveryReport:
-    """Go on from long-term storage alone, if that is what ``accept_loss`` allows.
+    """Continue from long-term storage alone, if that is what ``accept_loss`` allows.
 
-    A container whose log is whole goes on with all that the log holds, where long-term storage is
+    A container whose log is whole continues with all that the log holds, where long-term storage is
     damaged: its metadata is written again.
 
     Args:
@@ -121,7 +121,7 @@ async def recover_container(
         storage: long-term storage of the store; closed here.
         environment: gives time, chance and threads.
         settings: knobs of the container.
-        owner: what to say of who did it.
+        owner: what to say about who did it.
         accept_loss: write; otherwise the report is all.
         takeover: do it although a live owner of the older log is known; it is fenced.
         deep: read every byte of segments to tell what is lost; else presence and lengths.
@@ -191,7 +191,7 @@ class _Recovering:
                 look = await self._look(EPOCH_END)
             except LogTruncatedError:
                 continue
-            lost = accept_loss and look.state is RecoveryState.LOST  # looked at behind the fence
+            lost = accept_loss and look.state is RecoveryState.LOST  # looked at after the fence
             if look.recovered is None or lost or look.state is RecoveryState.UNFINISHED:
                 return look, self._plain(look)
             failure: CorruptDataError | ChunkNotFoundError | None = None
@@ -254,7 +254,7 @@ class _Recovering:
         )
 
     async def _harmed(self, look: _Look, cut: RecoveredCut) -> _Look:
-        """The look, with what is wrong with system files; behind a lost log only people ask."""
+        """The look, with what is wrong with system files; for a lost log only people ask."""
         recovered = cut.where.recovered
         assert recovered is not None, "a cut is of a journal"
         system = system_storage(recovered, self._storage, self._environment, self._settings)
@@ -307,7 +307,7 @@ class _Recovering:
         try:
             return decode_recovery(data, where=name).lineage == recovered.checkpoint.lineage
         except CorruptDataError:
-            # Whether it was finished nothing tells; recovered again, the same state goes on.
+            # Nothing tells whether it was finished; recovered again, the same state continues.
             return False
 
     async def _cut(self, look: _Look, below_epoch: int) -> RecoveredCut:
@@ -332,7 +332,7 @@ class _Recovering:
         now_ms = int(self._environment.time() * 1000)
         claim = Claim(lineage=lineage, epoch=epoch, owner=self._owner, claimed_ms=now_ms)
         await self._storage.create(claim_file(self._container, epoch), [encode_claim(claim)])
-        # Only from here on the journal stands still for us.
+        # Only from here on the journal no longer changes for us.
         standing = await newest_standing(self._storage, self._environment, self._container, epoch)
         lineage_before = look.recovered.checkpoint.lineage
         if standing is None or standing.recovered.checkpoint.lineage != lineage_before:

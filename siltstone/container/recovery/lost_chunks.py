@@ -1,4 +1,4 @@
-"""Which bytes of a state are not on long-term storage: its rows beside one listing.
+"""Which bytes of a state are not on long-term storage: its rows next to one listing.
 
 A state that is older than what owners deleted since names chunks that are gone. Without sums only
 presence and lengths are looked at.
@@ -136,7 +136,7 @@ class Lacking:
     Attributes:
         lost: what nothing holds.
         kept: what frames hold.
-        put_back: the same, for who writes it.
+        put_back: the same, for the code that writes it.
     """
 
     lost: dict[int, list[LostRange]]
@@ -156,7 +156,7 @@ async def lost_ranges(
     """Return what is missing of each segment, and what of that frames still hold.
 
     What lies below the start of a segment was truncated and is not missing. What a concat placed
-    behind its flushed length is still the source's.
+    beyond its flushed length is still the source's.
 
     Args:
         replica: the state.
@@ -287,7 +287,7 @@ def _lacking(
         if start >= end:
             continue
         if gone.chunk.in_place:
-            yield start, end, False  # never replaced: it is somebody else's
+            yield start, end, False  # never replaced: it belongs to others
         else:
             yield from kept_bytes.split(extent.segment_id, start, end)
 

@@ -5,9 +5,9 @@ was given then. So none of these is ever given again.
 
 How a container begins again from a state: a checkpoint of a new lineage first, then its log.
 
-A recovery begins so behind a lost log, and a restore in a store that is new. The checkpoint alone
-makes the state count; a try that died before it has changed nothing, and one that died behind it
-has only its log left to begin.
+So begins a recovery after a lost log, and a restore in a store that is new. The checkpoint alone
+makes the state count; a try that died before it has changed nothing, and one that died after it has
+only its log left to begin.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ async def write_beginning(
         environment: gives time, threads and chance.
         settings: knobs.
         scratch: a folder for a copy of the index.
-        owner: what to say of who did it.
+        owner: what to say about who did it.
         put_back: bytes that chunks of the state have lost; they go into new ones.
 
     Raises:

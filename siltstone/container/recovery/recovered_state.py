@@ -1,6 +1,6 @@
 """The state that long-term storage alone holds, and what of an older log continues it.
 
-A frame is taken whole or not at all, and none behind the first that does not fit: what was
+A frame is taken whole or not at all, and none after the first that does not fit: what was
 acknowledged later relied on it.
 """
 
@@ -31,11 +31,11 @@ from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredCut:
-    """The state to go on from, in memory and in an index of its own.
+    """The state to continue from, in memory and in an index of its own.
 
     Attributes:
         replica: tables, and tails of what an older log had.
-        index: its index; whoever gets this closes it.
+        index: its index; the receiver closes it.
         where: what it was built from.
         frames_replayed: frames that were taken.
         frames_left: frames that were not.
@@ -63,7 +63,7 @@ async def build_cut(
     settings: ContainerSettings,
     folder: Path,
 ) -> RecoveredCut:
-    """Build the state behind the longest run of ``frames`` that continues the table log.
+    """Build the state after the longest run of ``frames`` that continues the table log.
 
     Args:
         where: what the journal says.
@@ -112,7 +112,7 @@ async def build_cut(
                 lengths=lengths,
                 damage=begun.warnings[-1] if _falls_short(replica, where) else "",
             )
-        # Without the frames behind a gap their table updates do not count either.
+        # Without the frames after a gap their table updates do not count either.
         index.close()
         count, reason = gap
 
@@ -123,7 +123,7 @@ def _falls_short(replica: Replica, where: BootState) -> bool:
 
 
 def tables_continue(frames: Sequence[Frame], table_end: int) -> tuple[int, str]:
-    """How many frames are whole behind ``table_end``, and why the next one is not."""
+    """How many frames are whole beyond ``table_end``, and why the next one is not."""
     version = table_end
     for count, frame in enumerate(frames):
         where = f"frame {frame.index}"

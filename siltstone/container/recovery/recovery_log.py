@@ -33,7 +33,7 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
         frames, damage = kept_frames(reader, _whole_frames)
         epoch = reader.epoch()
         if epoch < recovered.stated_epoch:
-            # A copy, and nothing tells which of its frames were appended beside that owner.
+            # A copy, and nothing tells which of its frames were appended while that owner ran.
             frames = ()
         if not damage:
             check_log(where, epoch, reader.first(), reader.end())
@@ -62,7 +62,7 @@ def fenced_frames(log: FencedLog, recovered: Recovered) -> tuple[tuple[Frame, ..
     """Fence the older log and return its frames, and what is damaged there.
 
     A claim tells for certain which frame is the last. Where none is possible, the log is read
-    without. A log that is a copy is not claimed: nothing else shows that it is one.
+    without one. A log that is a copy is not claimed: nothing else shows that it is one.
     """
     if log.newest_epoch() < recovered.stated_epoch:
         reason, frames = look_at(log, recovered)

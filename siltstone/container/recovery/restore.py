@@ -1,8 +1,8 @@
 """A container of a new store that begins from an image of another one.
 
-Its lineage is new and was chosen by whoever restores, so a try that died is told from anything
-else, and the next one goes on. Its epoch is above all that the image knew, so its owner never
-appends to a chunk that came with it.
+Its lineage is new and was chosen by the caller, so a try that died can be told from anything else,
+and the next one continues. Its epoch is above all that the image knew, so its owner never appends
+to a chunk that came with it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ async def restore_container(
         storage: long-term storage of the new store; closed here.
         environment: gives time, chance and threads.
         settings: knobs of the container.
-        owner: what to say of who did it.
+        owner: what to say about who did it.
 
     Raises:
         LogLostError: the log belongs to another container; nothing was written.

@@ -71,7 +71,7 @@ class StorageState:
 
     Attributes:
         recovered: the state.
-        damage: why the newest one is not to be had; empty when this is it.
+        damage: why the newest one cannot be had; empty when this is it.
     """
 
     recovered: Recovered
@@ -81,9 +81,9 @@ class StorageState:
 async def standings(
     storage: AsyncChunkStorage, environment: Environment, container: int, below_epoch: int
 ) -> AsyncGenerator[StorageState]:
-    """Yield the newest state of the journal, then those before it for whom that one does not do.
+    """Yield the newest state of the journal, then those before it, where that one does not do.
 
-    Nothing is yielded for a container that nobody ever opened.
+    Nothing is yielded for a container that was never opened.
 
     Raises:
         CorruptDataError: the journal is damaged and no checkpoint in it is whole.
@@ -129,7 +129,7 @@ async def newest_cut(
     """Build the newest state that can be built, with what ``frames`` continue it by.
 
     Args:
-        container: its index; somebody opened it before.
+        container: its index; it was opened before.
         below_epoch: of the epochs below this one.
         frames: of an older log; see ``build_cut``.
         storage: long-term storage.
@@ -139,7 +139,7 @@ async def newest_cut(
 
     Raises:
         CorruptDataError: none can be built; the error is that of the newest.
-        StoreNotFoundError: nobody ever opened the container.
+        StoreNotFoundError: the container was never opened.
         ChunkError: long-term storage did not answer.
     """
     failure: CorruptDataError | ChunkNotFoundError | None = None
@@ -188,7 +188,7 @@ async def loss_of(
     *,
     deep: bool = False,
 ) -> Loss:
-    """Say what long-term storage lacks of a state, and what was behind it.
+    """Say what long-term storage lacks of a state, and what was beyond it.
 
     Args:
         cut: the state.
@@ -228,11 +228,11 @@ async def loss_of(
 async def _signs_of_more(
     storage: AsyncChunkStorage, recovered: Recovered, below_epoch: int
 ) -> tuple[int, tuple[str, ...]]:
-    """What files show to have been there behind a state.
+    """What files show to have been there beyond a state.
 
-    Returns the table version up to which the table log was written, and what else is to be told. A
-    table log is written behind the acknowledgement of what it holds, and before the journal says
-    so; so this is what was lost, or what a crash cut off.
+    Returns the table version up to which the table log was written, and what else is to be
+    reported. A table log is written after the acknowledgement of what it holds, and before the
+    journal says so; so this is what was lost, or what a crash cut off.
 
     Raises:
         ChunkError: long-term storage did not answer.

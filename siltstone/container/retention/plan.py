@@ -36,7 +36,7 @@ def plan_cut(replica: Replica, segment_id: int, now_ms: int) -> RetentionCut | N
 
     What is not flushed is never cut: it will be in a moment, and acknowledged bytes go nowhere
     before. A cut is a border that the time index knows, so up to 1 MiB more than asked for stays,
-    and nothing less.
+    and never less.
     """
     open_segment = replica.by_id.get(segment_id)
     state = replica.rows.pending_state(segment_id)

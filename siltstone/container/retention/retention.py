@@ -1,8 +1,8 @@
 """Retention: rules by which segments are truncated in the background.
 
 A round goes through the segments that a rule is about, in the order of their names, and truncates
-as a caller would. How far it came is a row when there is more than a page, so that an owner who
-comes next goes on there.
+as a caller would. How far it came is a row when there is more than a page, so that the next owner
+continues there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PAGE_PAUSE_S = 0.05
 LOOKS_MAX = 50
 """Segments that are looked at without a rest: some milliseconds in which appends wait."""
 RESTS = 19
-"""In the background it rests so many times as long as it works: 5% of the loop, however many
+"""In the background it rests this many times as long as it works: 5% of the loop, however many
 segments there are; a million then take half an hour."""
 
 _CURSOR = Task(due_ms=0, kind=TaskKind.RETAIN, subject=0)
@@ -219,7 +219,7 @@ class Retention(ReadRetention):
         return cut
 
     async def _note(self, name: str | None) -> None:
-        """Say in a row behind which segment the round goes on; none when it is at its end."""
+        """Say in a row after which segment the round continues; none when it is at its end."""
         if name is not None:
             await self._pipeline.update([put_task(replace(_CURSOR, name=name))])
         elif self._pipeline.pending(METADATA_TABLE, _CURSOR_KEY) is not None:

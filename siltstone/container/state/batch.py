@@ -23,11 +23,11 @@ LOG_INDEX = -1
 """A result that stands for the index of the frame."""
 
 TOLD_COUNT = 512
-"""Callers that are told in one turn of the loop. Where many more went on together, what they
+"""Callers that are told in one turn of the loop. If many more continued together, what they
 allocate would let Python look for garbage with each frame: it does that every 700 objects."""
 
 TIME_BYTES = CONTROL_HEADER.size + TIME.size
-"""What every frame's body holds beside its operations."""
+"""What every frame's body holds in addition to its operations."""
 
 
 class SealedPiece:
@@ -100,7 +100,7 @@ class Batch:
         results = self.results
         if self.controls:
             results = [index if result == LOG_INDEX else result for result in results]
-        # The futures are freed one by one while their callers go on, not all together afterwards.
+        # The futures are freed one by one while their callers continue, not all at once later.
         futures, self.futures = self.futures, []
         pairs = zip(futures, results, strict=True)
         turns = len(futures) // TOLD_COUNT
@@ -137,7 +137,7 @@ class Batch:
             )
             buffers.append(joined.data)
             # Piece and batch name each other, so without this both would stay in memory, and their
-            # appends beside the joined copy, until the garbage collector comes by.
+            # appends next to the joined copy, until the garbage collector comes by.
             piece.parts.clear()
             piece.batch = None
         buffers.extend(self.controls)

@@ -98,14 +98,14 @@ def check_lineage(where: BootState, lineage: bytes | None) -> None:
 
 
 def check_followed(followed: bytes, lineage: bytes) -> None:
-    """Refuse to go on with another history than the one that a reader has shown some of.
+    """Refuse to continue with another history than the one that a reader has shown some of.
 
     Args:
         followed: the lineage that it began with.
         lineage: of what it found now.
 
     Raises:
-        LogLostError: they differ, as behind a recovery with loss.
+        LogLostError: they differ, as after a recovery with loss.
     """
     if lineage != followed:
         raise LogLostError(
@@ -119,8 +119,8 @@ def check_followed(followed: bytes, lineage: bytes) -> None:
 def check_log(where: BootState, epoch: int, first: int, end: int) -> None:
     """Refuse a log that is older than what long-term storage has seen.
 
-    Whoever writes to the journal has claimed his log before, in the same epoch. So a log without
-    that claim is a copy from before it, whatever was appended to the copy since.
+    An owner that writes to the journal has claimed its log before, in the same epoch. So a log
+    without that claim is a copy from before it, whatever was appended to the copy since.
 
     Args:
         where: what the journal says.
@@ -195,9 +195,9 @@ def check_newest(where: BootState, epoch: int | None) -> None:
 
 
 def check_begin(where: BootState, first: int | None) -> None:
-    """Refuse frames that were read after the log was truncated behind what is needed.
+    """Refuse frames that were read after needed ones were truncated.
 
-    Who has no claim reads beside the owner, and the first index that he asked for may be gone by
+    A reader has no claim and reads next to the owner. The first index it asked for may be gone
     then: the owner flushes, says so in a journal file that the reader did not see, and truncates.
 
     Args:

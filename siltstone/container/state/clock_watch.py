@@ -1,4 +1,4 @@
-"""Whether the clock of this machine jumps, told by the clock that nobody can set."""
+"""Whether the clock of this machine jumps, told by the clock that cannot be set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from siltstone.core.environment import Environment
 logger = logging.getLogger(__name__)
 
 DOUBT_S: Final = 24 * 3600.0
-"""So long a clock that jumped ahead is not believed where that would destroy something."""
+"""A clock that jumped ahead is not believed for this long where that would destroy something."""
 JUMPS_MAX: Final = 100
 """More jumps at a time are those of a clock that no rule can go by; the oldest are believed."""
 
@@ -36,8 +36,8 @@ class ClockWatch:
     def believed_s(self) -> float:
         """Seconds since 1970, as if the clock had not jumped ahead within the last day.
 
-        That is what may decide that something is old enough to be destroyed for good: who sees
-        that a clock is wrong has a day to set it.
+        That is what may decide that something is old enough to be destroyed for good: a person who
+        sees that a clock is wrong has a day to set it.
         """
         now_s = self._look()
         while self._doubts and now_s - self._doubts[0][0] >= DOUBT_S:
@@ -56,7 +56,7 @@ class ClockWatch:
         if by_s > 0:
             self._doubts.append((now_s, by_s))
         while by_s < 0 and self._doubts:
-            # It goes back to where it was: what it jumped ahead by is no doubt any more.
+            # It goes back to where it was: what it jumped ahead by is no longer in doubt.
             since_s, ahead_s = self._doubts.pop()
             by_s += ahead_s
             if by_s > 0:

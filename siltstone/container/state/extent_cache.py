@@ -42,7 +42,7 @@ class RecentPlaces:
 
     @property
     def moment(self) -> object:
-        """Another object behind every change of a row. On any thread."""
+        """Another object after every change of a row. On any thread."""
         return self._tables.moment
 
     def find(self, name: str, offset: int, end: int) -> ReadPlace | None:
@@ -59,8 +59,8 @@ class RecentPlaces:
     def note(self, name: str, segment_id: int, offset: int, end: int) -> None:
         """Note where the last of the bytes ``[offset, end)`` lies, just read. On the loop.
 
-        A reader in order goes on there. Of two reads with no change of a row between them the
-        second one is noted: while rows change all the time, a place would be of no use to anybody.
+        A reader in order continues there. Of two reads with no change of a row between them the
+        second one is noted: while rows change all the time, a place would be of no use.
         """
         near = self._near
         if near is None or offset >= end:

@@ -1,7 +1,7 @@
 """Bytes of tails that a reader left in the log, fetched when a read asks for them.
 
-The log verifies a frame whenever it is read. Whether it still is the frame whose pieces the reader
-knows, its checksum tells.
+The log verifies a frame whenever it is read. Its checksum tells whether it still is the frame whose
+pieces the reader knows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KeptTail:
         self._size = 0
 
     def remember(self, index: int, crc: int, body: bytes) -> None:
-        """Keep the body of a frame for a while: who follows a log reads its end next."""
+        """Keep the body of a frame for a while: a reader that follows a log reads its end next."""
         with self._lock:
             known = self._bodies.pop(index, None)
             self._size += len(body) - (0 if known is None else len(known[1]))

@@ -1,8 +1,8 @@
 """What a boot needs of the frames of the tier-1 log, in memory that does not grow with them.
 
-The log is read twice. The first time, what is no append is kept; of appends no more than where they
-begin and end, roughly. When the tables say what was flushed, it is read again from the first append
-on that was not. Each time a frame is verified, taken and forgotten.
+The log is read twice. The first time, all but the appends is kept; of appends only where they begin
+and end, roughly. Once the tables say what was flushed, it is read again from the first append that
+was not. Each time a frame is verified, taken and forgotten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STRIDE: Final = 64
 """Frames in which the appends to a segment are noted as one."""
 
 READS_MAX: Final = 5
-"""Reads of a log that an owner truncates meanwhile, before somebody gives up."""
+"""Reads of a log that an owner truncates meanwhile, before the reading gives up."""
 
 BATCH_BYTES_MAX: Final = 4 * MIB
 _BATCH_FRAMES_MAX: Final = 256

@@ -33,9 +33,9 @@ class OpenSegment:
         piece: the piece of the batch being filled, if it is of that batch.
         writers: exactly-once writers by number, once loaded.
         joining: concats that are about to take its bytes; it keeps its name meanwhile.
-        held: appends wait while a concat needs the segment to stand still.
+        held: appends wait while a concat needs the segment to be paused.
         users: readers, waiters and operations that keep it in memory.
-        grown: notifies those who wait for more bytes; ``None`` while nobody does.
+        grown: notifies those who wait for more bytes; ``None`` while none do.
     """
 
     __slots__ = (

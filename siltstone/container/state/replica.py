@@ -42,9 +42,9 @@ class FlushMarks:
     """When a tail is large, and who is told. By default none is.
 
     Attributes:
-        segment_bytes: a segment's tail of so many bytes is large.
+        segment_bytes: a segment's tail of this many bytes is large.
         on_segment: called when one is.
-        table_bytes: a table tail of so many bytes is large.
+        table_bytes: a table tail of this many bytes is large.
         on_table: called when it is.
     """
 
@@ -186,7 +186,7 @@ class Replica(ReplicaReplay):
         index: int,
         made_ms: int,
     ) -> int:
-        """Apply a frame of this owner; return how many bytes of tails it made needless.
+        """Apply a frame of this owner; return how many bytes of tails it made unnecessary.
 
         ``made_ms`` is the time in the frame, milliseconds since 1970.
         """
@@ -318,7 +318,7 @@ def advanced(row: WriterRow, mark: WriterMark) -> WriterRow:
 def log_held_by(replica: Replica) -> str:
     """Name what needs the lowest frame: a segment by its name, or ``tables``; empty without any.
 
-    Behind it the newest checkpoint holds what is left, which is a frame or two.
+    After it the newest checkpoint holds what is left, which is a frame or two.
     """
     lowest: list[tuple[int, str]] = []
     behind = replica.table_tail.index_behind(replica.table_flushed)

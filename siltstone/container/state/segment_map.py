@@ -21,9 +21,9 @@ class SegmentMap:
 
     Attributes:
         info: the segment at that moment.
-        lineage: of its container; behind a recovery with loss the offsets may have other bytes.
+        lineage: of its container; after a recovery with loss the offsets may have other bytes.
         start: first offset.
-        end: offset behind the last byte.
+        end: offset after the last byte.
         extents: where the flushed bytes lie, in order; the first and the last may reach beyond.
         tail_offset: where ``tail`` begins; ``end`` when it is empty.
         tail: the acknowledged bytes that are in no chunk yet.
@@ -40,7 +40,7 @@ class SegmentMap:
 
 @dataclass(frozen=True, slots=True)
 class BegunMap:
-    """A map whose moment is over, and of whose tail the log may still have some."""
+    """A map whose moment is over; the log may still have some of its tail."""
 
     map: SegmentMap
     tail: bytearray

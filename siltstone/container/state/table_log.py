@@ -26,7 +26,7 @@ async def read_table_log(
     Each list has records of about ``DECODED_BYTES``; what is whole before damage comes first.
 
     Raises:
-        SegmentTruncatedError: the table log begins behind ``start``.
+        SegmentTruncatedError: the table log begins beyond ``start``.
         CorruptDataError: the bytes are damaged, are not whole records, or those of another place.
         ChunkError: long-term storage did not answer.
     """

@@ -71,7 +71,7 @@ class LivingSnapshot:
             self._timer.cancel()
 
     def release_after(self, seconds: float) -> None:
-        """End it when so much time has passed."""
+        """End it when ``seconds`` have passed."""
         self._timer = asyncio.get_running_loop().call_later(seconds, self.release)
 
     @property

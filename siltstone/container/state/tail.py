@@ -71,7 +71,7 @@ class TailPiece:
 
     @property
     def end(self) -> int:
-        """Offset in the segment behind the last byte."""
+        """Offset in the segment after the last byte."""
         return self.offset + len(self.data)
 
     @property
@@ -116,11 +116,11 @@ class Tail:
 
     @property
     def end(self) -> int:
-        """Offset behind the newest byte; there must be a piece."""
+        """Offset after the newest byte; there must be a piece."""
         return self._pieces[-1].end
 
     def add(self, piece: TailPiece) -> None:
-        """Put an acknowledged piece behind the others."""
+        """Put an acknowledged piece after the others."""
         assert not self._pieces or piece.offset == self._pieces[-1].end, "tail has a gap"
         self._offsets.append(piece.offset)
         self._pieces.append(piece)
@@ -202,8 +202,8 @@ class TableTailRecord:
 class TableTail:
     """The unflushed records of the table log, contiguous and in order.
 
-    Kept in columns: of ten thousands of small records none is an object that Python looks at when
-    it looks for garbage.
+    Kept in columns: of tens of thousands of small records none is an object that Python looks at
+    when it looks for garbage.
     """
 
     __slots__ = ("_grown", "_indexes", "_records", "_times_s", "_versions", "size")
@@ -231,7 +231,7 @@ class TableTail:
 
     @property
     def end(self) -> int:
-        """Table version behind the newest record; there must be one."""
+        """Table version after the newest record; there must be one."""
         return self._versions[-1]
 
     def _at(self, position: int) -> TableTailRecord:
@@ -243,7 +243,7 @@ class TableTail:
         )
 
     def add(self, record: TableTailRecord) -> None:
-        """Put an acknowledged record behind the others."""
+        """Put an acknowledged record after the others."""
         self._versions.append(record.version)
         self._records.append(record.record)
         self._indexes.append(record.index)

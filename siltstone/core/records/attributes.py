@@ -1,4 +1,4 @@
-"""The attributes row: what users noted about a segment. There is none for a segment without.
+"""The attributes row: what users noted about a segment. A segment without notes has no such row.
 
 Value, under the segment's id::
 

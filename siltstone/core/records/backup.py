@@ -131,7 +131,7 @@ class BackupContainer:
     Attributes:
         container: its index in the store.
         lineage: 16 bytes.
-        epoch: the highest that was known; what is restored goes on above it.
+        epoch: the highest that was known; what is restored continues above it.
         table_version: that the index files hold, exactly.
         table_crc: running CRC32C of the table log there.
         segments: how many there are.

@@ -28,7 +28,7 @@ class BlockSumsPatch:
     Attributes:
         chunk_id: the chunk.
         group: index of the group: block index divided by ``GROUP_BLOCKS``.
-        first_block: index within the group of ``sums[0]``; the row holds exactly so many sums
+        first_block: index within the group of ``sums[0]``; the row holds exactly this many sums
             already, or more.
         sums: CRC32C of each block; the last may cover a part of its block, up to the chunk's
             committed length.
@@ -46,7 +46,7 @@ def encode_block_sums(sums: tuple[int, ...]) -> bytes:
 
 
 def encode_sums(sums: tuple[int, ...]) -> bytes:
-    """Encode sums without a head, to be put behind others."""
+    """Encode sums without a head, to be put after others."""
     return struct.pack(f"<{len(sums)}I", *sums)
 
 

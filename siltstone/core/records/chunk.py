@@ -38,7 +38,7 @@ class Chunk:
         epoch: the only epoch that may write it; an adopted chunk has 0.
         length: committed bytes; the physical length is never less.
         closed: nothing is appended any more.
-        adopted: made by somebody else, never appended to, merged only by copying.
+        adopted: made by another program, never appended to, merged only by copying.
         references: count of extents that name it.
         session_id: the import session that took an object where it was, as it was; 0 for every
             chunk that was made to be one.
@@ -62,8 +62,8 @@ class Chunk:
 def ended(chunk: Chunk) -> Chunk:
     """The row of a chunk to which its segment writes no more.
 
-    An open one in place is a file of a legacy layout that the store wrote. It stays open: behind
-    its bytes may be others, which were written and whose transaction never was.
+    An open one in place is a file of a legacy layout that the store wrote. It stays open: its bytes
+    may be followed by others that were written and never committed by a transaction.
     """
     return replace(chunk, closed=chunk.closed or not chunk.in_place)
 

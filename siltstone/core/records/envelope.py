@@ -87,7 +87,7 @@ def is_cut(data: Buffer, offset: int = 0) -> bool:
 
 
 def open_envelope(data: Buffer, offset: int = 0, *, where: str) -> Envelope:
-    """Open the record that starts at ``offset`` of ``data``; what stands behind it is ignored.
+    """Open the record that starts at ``offset`` of ``data``; what follows it is ignored.
 
     Raises:
         CorruptDataError: the bytes are not one whole valid record; ``where`` is named.
@@ -118,7 +118,7 @@ def open_only(data: Buffer, kind: RecordKind, version: int, *, where: str) -> by
     """Return the body of the one record, of this kind and version, that ``data`` is.
 
     Raises:
-        CorruptDataError: damaged, or bytes stand behind the record; ``where`` is named.
+        CorruptDataError: damaged, or bytes follow the record; ``where`` is named.
         FormatError: a whole record of another kind or version.
     """
     envelope = open_envelope(data, where=where)

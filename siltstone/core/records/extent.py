@@ -39,7 +39,7 @@ class Extent:
 
     @property
     def end(self) -> int:
-        """Offset in the segment behind the last byte."""
+        """Offset in the segment after the last byte."""
         return self.start + self.length
 
 

@@ -14,7 +14,7 @@ _U16 = struct.Struct("<H")
 
 
 class FieldWriter:
-    """Puts fields one behind the other."""
+    """Puts fields one after the other."""
 
     __slots__ = ("_parts",)
 

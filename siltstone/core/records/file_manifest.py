@@ -56,7 +56,7 @@ class ManifestHead:
 
     Attributes:
         container: whose sweep removes it.
-        expires_ms: milliseconds since 1970, by the clock of whoever made it; no read begins later.
+        expires_ms: milliseconds since 1970, by the clock of its maker; no read begins later.
         made_ms: milliseconds since 1970.
         store_id: the raw bytes of the store's uuid.
         verify: readers compare every block with its sum.
@@ -101,7 +101,7 @@ class ManifestChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRun:
-    """Bytes of a file that lie behind one another in a chunk.
+    """Bytes of a file that lie one after another in a chunk.
 
     Attributes:
         length: bytes, at least 1.
@@ -186,7 +186,7 @@ def encode_file_manifest(manifest: FileManifest) -> bytes:
 
 
 def decode_manifest_head(data: Buffer, *, where: str) -> ManifestHead:
-    """Decode the head; what stands behind it may be missing.
+    """Decode the head; what follows it may be missing.
 
     Raises:
         CorruptDataError: damaged; ``where`` is named.

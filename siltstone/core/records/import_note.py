@@ -51,7 +51,7 @@ class ImportNote:
     """Some chunks of a session.
 
     Attributes:
-        chunk_bytes: the size that the files were cut by; cut by another one, pieces are others.
+        chunk_bytes: the size that the files were cut by; with another size the pieces are others.
         chunks: each of a piece of its own.
     """
 

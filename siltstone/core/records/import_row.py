@@ -1,4 +1,4 @@
-"""The import row: a session in which others bring chunks, and what became of it.
+"""The import row: a session in which other processes bring chunks, and what became of it.
 
 Value, under the key of the session's name::
 
@@ -67,7 +67,7 @@ class ImportRow:
     """One session.
 
     Attributes:
-        name: chosen by whoever opened it; a repeat is known by it.
+        name: chosen by the caller that opened it; a repeat is known by it.
         session_id: never used again; the session's chunks lie under its prefix.
         state: how far it has come.
         made_ms: milliseconds since 1970.

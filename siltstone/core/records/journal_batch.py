@@ -108,7 +108,7 @@ def decode_journal_batch(data: Buffer, offset: int = 0, *, where: str) -> tuple[
     """Decode the batch that starts at ``offset`` of a journal file.
 
     Returns:
-        The batch, and the offset behind it.
+        The batch, and the offset after it.
 
     Raises:
         CorruptDataError: the bytes are not one whole valid record; ``where`` is named.

@@ -82,7 +82,7 @@ class CounterKind(IntEnum):
 
 
 SCOPED_NAME_AT = 2
-"""Where the name begins behind a kind and one more byte."""
+"""Where the name begins, after a kind and one more byte."""
 
 _ID = struct.Struct(">BQ")
 _ID_ID = struct.Struct(">BQQ")
@@ -201,7 +201,7 @@ def epoch_key(epoch: int) -> bytes:
 
 
 def name_of(key: bytes) -> str:
-    """Return the name behind the first byte of a key.
+    """Return the name after the first byte of a key.
 
     Raises:
         CorruptDataError: the key holds no UTF-8.

@@ -8,7 +8,7 @@ Layout, little-endian, all lengths and offsets in bytes::
              flags: u8 (1 = closed | 2 = adopted), name_length: u16, name: bytes[name_length]
     sums:    chunk_id: u64, group: u32, first_block: u16, count: u16, sum: u32[count]
 
-Several rows of a kind stand behind their count: u32.
+Several rows of a kind follow their count: u32.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def put_rows(fields: FieldWriter, rows: Sequence[T], put: Callable[[FieldWriter,
 
 
 def take_rows(fields: FieldReader, take: Callable[[FieldReader], T]) -> tuple[T, ...]:
-    """Take a count and so many rows. A wrong count ends at the body's end, not in a huge list."""
+    """Take a count and that many rows. A wrong count ends at the body's end, not in a huge list."""
     (count,) = fields.take(_COUNT)
     return tuple(take(fields) for _ in range(count))
 

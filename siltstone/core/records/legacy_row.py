@@ -40,13 +40,13 @@ class LegacyRow:
     Attributes:
         segment_id: the segment, or ``NEW_SEGMENTS``.
         session_id: the session whose adoption its files belong to.
-        rolling_bytes: a file gets no more from so many bytes on; at least 1.
+        rolling_bytes: a file gets no more from this many bytes on; at least 1.
         header_length: bytes of the header that are written; 0 while there is none.
         header_crc: CRC32C of these bytes.
         prefix: of the keys of all files; empty, or with ``/`` at its end.
         source: the segment's name in the layout; of ``NEW_SEGMENTS`` what names in the store begin
             with.
-        suffix: what stands behind the names of files; empty where they tell no epoch.
+        suffix: what the names of files end with; empty where they tell no epoch.
         listed: key, below the prefix, of an empty file that the header lists already, for the next
             bytes; empty when there is none.
         bare: no header lists the bytes that came first: they lie in a file of the segment's name.

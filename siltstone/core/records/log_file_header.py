@@ -14,7 +14,7 @@ Layout, little-endian, 512 bytes, so that a disk writes it whole::
     predecessor_epoch: u64    the newest older epoch with a frame of its own; 0 for none
     predecessor_end: u64      one above the index of its last frame
     predecessor_crc: u32      crc of its last frame
-    copy_length: u32          bytes of a copy of that frame behind the header; 0 for none
+    copy_length: u32          bytes of a copy of that frame after the header; 0 for none
     first_index: u64          index of the first frame of this file's own
     previous_crc: u32         crc of the frame that it continues
     padding: bytes[416]       zeros

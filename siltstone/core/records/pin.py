@@ -1,4 +1,4 @@
-"""The pin: an object by which anyone, without a claim, keeps what a table version names.
+"""The pin: an object by which any process, without a claim, keeps what a table version names.
 
 Body of a record of kind 5, version 2, little-endian::
 
@@ -44,7 +44,7 @@ class Pin:
     Attributes:
         lineage: 16 bytes; a pin of another lineage promises nothing.
         version: a table version of the container that is in the pin's name.
-        expires_ms: milliseconds since 1970, by the clock of whoever made it.
+        expires_ms: milliseconds since 1970, by the clock of its maker.
         ttl_ms: for how long it was made, in milliseconds; what counts. 0 in version 1, where the
             expiry counts.
     """

@@ -8,7 +8,7 @@ Body of a record of kind 6, version 1, little-endian::
     made_ms: u64
     cut_version: u64              table version of the old lineage that was found
     table_version: u64            that the new lineage begins with
-    frames: u64                   frames of an older log that were replayed behind the cut
+    frames: u64                   frames of an older log that were replayed after the cut
     owner: text
 
 The envelope is that of ``siltstone.core.records.envelope``.
@@ -40,8 +40,8 @@ class Recovery:
         made_ms: when, milliseconds since 1970.
         cut_version: table version of the old lineage up to which everything was found.
         table_version: the one that the new lineage begins with.
-        frames: frames of an older log that were replayed behind the cut.
-        owner: host, process id and the like of who did it.
+        frames: frames of an older log that were replayed after the cut.
+        owner: host, process id and the like of the process that did it.
     """
 
     lineage: bytes

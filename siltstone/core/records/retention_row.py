@@ -4,7 +4,7 @@ Value, under the key of scope and name::
 
     kind: u8 = 15
     version: u8 = 1
-    flags: u8             1 = at most so many bytes | 2 = at most so old
+    flags: u8             1 = limit of bytes | 2 = limit of age
     bytes_max: uvarint    only with flag 1
     age_max_ms: uvarint   only with flag 2
 """
@@ -39,7 +39,7 @@ class RetentionRow:
     Attributes:
         scope: what it is about.
         name: the segment, or the beginning of the names of segments; a prefix may be empty.
-        bytes_max: older bytes go while the segment holds more than so many.
+        bytes_max: older bytes go while the segment holds more than this many.
         age_max_ms: what was appended longer ago goes, milliseconds.
     """
 

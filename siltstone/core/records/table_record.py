@@ -6,13 +6,13 @@ Layout, little-endian::
     version: u8 = 1
     reserved: u16 = 0
     length: u32           bytes of the whole record
-    table_version: u64    position in the table log behind this record
+    table_version: u64    position in the table log after this record
     running_crc: u32      CRC32C of all records before this one, since the lineage began
     count: u32            entries
     entry[count]:
         table_id: u32
         flags: u8         1 = removal (no value) | 2 = splice (value starts with a u32 position)
-                          | 4 = range removal (value is the key behind the last, empty: no end)
+                          | 4 = range removal (value is the key after the last, empty: no end)
         reserved: u8 = 0
         key_length: u16
         value_length: u32
@@ -21,7 +21,7 @@ Layout, little-endian::
     crc: u32              CRC32C of everything before
 
 A splice keeps the first ``position`` bytes of the value that was there and puts the rest of its own
-value behind them. A range removal takes every key from its own up to, not with, the one that its
+value after them. A range removal takes every key from its own up to, not with, the one that its
 value is; what a later entry sets stays. The table version of a record is also the version of every
 entry that it wrote.
 
@@ -68,9 +68,9 @@ class TableEntry:
     Attributes:
         table_id: 0 is the container's own metadata.
         key: 0 to 65,535 bytes.
-        value: the new value, or what to put behind ``splice_at`` bytes of the old one; ``None``
+        value: the new value, or what to put after ``splice_at`` bytes of the old one; ``None``
             removes the key.
-        splice_at: keep so many bytes of the old value; ``None`` replaces all of it.
+        splice_at: keep this many bytes of the old value; ``None`` replaces all of it.
         range_end: remove every key from ``key`` up to, not with, this one; empty means to the end
             of the table. ``None`` changes ``key`` alone. With it ``value`` is ``None``.
     """
@@ -87,7 +87,7 @@ class TableRecord:
     """A decoded record.
 
     Attributes:
-        table_version: position in the table log behind it.
+        table_version: position in the table log after it.
         length: bytes of the record; it begins at ``table_version - length``.
         running_crc: CRC32C of the records before it, without their sums.
         crc_after: the same up to and with this record.
@@ -126,7 +126,7 @@ def encode_table_record(
     """Encode one record that begins at ``start_version`` of the table log.
 
     Returns:
-        The record's bytes, and the running CRC32C behind it.
+        The record's bytes, and the running CRC32C after it.
     """
     return encode_record(encode_entries(entries), len(entries), start_version, running_crc)
 
@@ -157,7 +157,7 @@ def table_record_place(data: Buffer, *, where: str) -> tuple[int, int, int]:
     Nothing else of the record is looked at, so its own sum is not verified.
 
     Returns:
-        Where it begins, the table version behind it, and the running CRC32C before it.
+        Where it begins, the table version after it, and the running CRC32C before it.
 
     Raises:
         CorruptDataError: too little is there.

@@ -37,14 +37,14 @@ class TaskKind(IntEnum):
     FORGET_TOMBSTONE = 4
     """Forget what became of a concatenated segment; ``subject`` is its id, ``name`` its name."""
     UNDO_CONCAT = 5
-    """Take away what a concat placed behind a segment and never showed; ``subject`` is its id."""
+    """Take away what a concat placed after a segment and never showed; ``subject`` is its id."""
     CLOSE_IMPORT = 6
     """Abort an import session that expired, or forget one that was closed; ``subject`` is its id,
     ``name`` its name."""
     RETAIN = 8
-    """Go on cutting segments by the rules of retention; ``name`` is the last one looked at."""
+    """Continue cutting segments by the rules of retention; ``name`` is the last one looked at."""
     SWEEP = 9
-    """Look for chunks that nothing names; ``name`` is the key to go on behind."""
+    """Look for chunks that nothing names; ``name`` is the key to continue after."""
 
 
 class TaskStage(IntEnum):

@@ -8,7 +8,7 @@ Value, under the key of segment and offset::
     fall: uvarint         only in version 2: offset of the last row before the clock went back
     falls: uvarint        only in version 2: how often it did
 
-A row behind which no clock went back is written in version 1.
+A row before which no clock went back is written in version 1.
 """
 
 from __future__ import annotations

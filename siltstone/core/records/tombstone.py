@@ -1,4 +1,4 @@
-"""The tombstone row: what became of a name that is no more, so that a repeat is recognised.
+"""The tombstone row: what became of a name that is gone, so that a repeat is recognised.
 
 Value, under the key of the name::
 

@@ -38,7 +38,7 @@ def uvarint(value: int) -> bytes:
 
 
 def text(value: str) -> bytes:
-    """Encode a string behind its length in bytes."""
+    """Encode a string after its length in bytes."""
     raw = value.encode("utf-8")
     return uvarint(len(raw)) + raw
 
@@ -120,7 +120,7 @@ class Reader:
             raise self.damaged("row has an impossible text") from error
 
     def raw(self, length: int) -> bytes:
-        """Take so many bytes."""
+        """Take this many bytes."""
         end = self._position + length
         if end > len(self._data):
             raise self.damaged("row is cut")

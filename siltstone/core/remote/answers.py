@@ -81,7 +81,7 @@ def no_answer(
 def whole(
     answer: Any, keys: Sequence[str], chunk: str, operation: str, *, changes: bool = False
 ) -> Any:
-    """Return a success of the service, if it is one: something between here and there may answer.
+    """Return a success of the service, if it is one: a proxy on the way may answer in its place.
 
     An empty page that calls itself a success would otherwise be a chunk that was made, or a listing
     of nothing.

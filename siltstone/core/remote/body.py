@@ -14,7 +14,7 @@ from siltstone.core.remote.deadline import Deadline
 BLOCK_BYTES: Final = 256 * KIB
 """A socket's timeout is for one block, so a slow network needs no long one."""
 SMALL_BYTES: Final = 64 * KIB
-"""Copying so little costs less than a second packet."""
+"""Copying this little costs less than a second packet."""
 
 
 class Body:

@@ -10,7 +10,7 @@ class DeadlineError(TimeoutError):
 
 
 class Deadline:
-    """Begins when it is made, and is looked at wherever a call could go on."""
+    """Begins when it is made, and is looked at wherever a call could continue."""
 
     __slots__ = ("_end",)
 

@@ -63,7 +63,7 @@ def told_length(content_range: str) -> int | None:
 
 
 def at_end(name: str, offset: int, length: int, operation: str) -> int:
-    """Return 0, what there is to read at the end. Raises ``ChunkOffsetError`` behind it."""
+    """Return 0, what there is to read at the end. Raises ``ChunkOffsetError`` beyond it."""
     if offset > length:
         raise ChunkOffsetError(chunk=name, operation=operation, expected=length, actual=offset)
     return 0

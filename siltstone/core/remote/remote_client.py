@@ -16,7 +16,7 @@ from siltstone.core.remote.deadline import Deadline
 
 T = TypeVar("T")
 RATE: Final = MIB
-"""Bytes a second that every network should carry; a large call has so much more time."""
+"""Bytes a second that every network should carry; a large call gets more time at this rate."""
 
 
 class RemoteClient(ABC):
@@ -25,7 +25,7 @@ class RemoteClient(ABC):
     Args:
         service: its short name, for the names of threads.
         folder: what every key begins with.
-        deadline_s: seconds that a call may take, beside those for its bytes.
+        deadline_s: seconds that a call may take, not counting those for its bytes.
         threads: most calls that ``side_by_side`` makes at a time.
     """
 

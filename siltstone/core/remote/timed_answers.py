@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TimedStream(io.RawIOBase):
-    """What comes from a socket within so many seconds, and one more for each MiB that came.
+    """What comes from a socket within a number of seconds, and one more for each MiB that came.
 
     Attributes:
         connection: the socket.
@@ -62,7 +62,7 @@ class TimedAnswers:
     """A part of a connection's class: its answers come in time, or are a ``DeadlineError``.
 
     Attributes:
-        answer_s: seconds that an answer may take, beside those for its bytes.
+        answer_s: seconds that an answer may take, not counting those for its bytes.
     """
 
     answer_s: float

@@ -1,1 +1,1 @@
-"""What stands between the contract of long-term storage and those who call it."""
+"""What stands between the contract of long-term storage and its callers."""

@@ -1,10 +1,10 @@
 """The one bridge between the asyncio core and blocking bindings.
 
 Every call has a deadline. A call that misses it is answered with an unknown outcome while its
-thread goes on; whoever asked burns the chunk's name and moves on. A cancelled caller waits until
-its call has ended or has missed its deadline, so that nobody goes on beside a call that still runs.
-While storage does not answer, calls are refused unsent, but for one probe now and then. While it
-asks for fewer calls, fewer are in flight, and those that it refused for that are sent again.
+thread continues; the caller burns the chunk's name and moves on. A cancelled caller waits until its
+call has ended or has missed its deadline, so that it never continues while a call still runs. While
+storage does not answer, calls are refused unsent, but for one probe now and then. While it asks for
+fewer calls, fewer are in flight, and those that it refused for that are sent again.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class AsyncChunkStorage:
         storage: the binding; closed by ``close``.
         environment: gives threads and time.
         threads: most calls at a time.
-        deadline_s: seconds after which a call is answered with an unknown outcome. It waits as long
-            to be sent at most, and if it was not by then, it never was.
-        rate_min: bytes a second that the service moves at least: a call has so much more time than
-            ``deadline_s`` as its bytes need at this rate.
-        background: how fast work that nobody waits for may move bytes, each way.
+        deadline_s: seconds after which a call is answered with an unknown outcome. It waits at most
+            this long to be sent; if it was not sent by then, it never is.
+        rate_min: bytes a second that the service moves at least: a call has ``deadline_s`` and, on
+            top, the time that its bytes need at this rate.
+        background: how fast work that no caller waits for may move bytes, each way.
         limits: what is expected of calls.
         metrics: takes what is measured of calls, and of those that make them; closed by ``close``.
 
@@ -123,16 +123,16 @@ class AsyncChunkStorage:
 
     @property
     def on_detour(self) -> bool:
-        """See ``chunk_care.Detours``."""
+        """See ``optional_verbs.Detours``."""
         return is_on_detour(self._storage)
 
     def uri_of(self, name: str) -> str | None:
-        """See ``chunk_care.Addresses``."""
+        """See ``optional_verbs.Addresses``."""
         return uri_of(self._storage, name)
 
     @property
     def place(self) -> str | None:
-        """See ``chunk_care.place_of``."""
+        """See ``optional_verbs.place_of``."""
         return place_of(self._storage)
 
     @property
@@ -156,7 +156,7 @@ class AsyncChunkStorage:
         return self._slots.limit
 
     async def pace(self, length: int) -> None:
-        """Let work that nobody waits for wait until it may move so many bytes more each way."""
+        """Let background work wait until it may move this many more bytes each way."""
         pause_s = 0.0 if self._background is None else self._background.wait_s(length)
         if pause_s:
             await self._environment.sleep(pause_s)
@@ -214,7 +214,7 @@ class AsyncChunkStorage:
             raise
         begun = loop.time()
         sent = _Sent(operation, chunk, length, begun - asked, begun)
-        # It is reported before its thread is free, so that whoever waits for that knows of it.
+        # It is reported before its thread is free, so that a call that waits for that knows of it.
         work.add_done_callback(partial(self._ended, sent))
         deadline = begun + allowed_s
         cancelled: asyncio.CancelledError | None = None
@@ -377,11 +377,11 @@ class AsyncChunkStorage:
         await self._call("delete", name, lambda: self._storage.delete(name))
 
     async def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
-        """See ``chunk_care.delete_many``; measured as one deletion."""
+        """See ``optional_verbs.delete_many``; measured as one deletion."""
         return await self._call("delete", names[0], lambda: delete_many(self._storage, names))
 
     async def sweep_leftovers(self, prefix: str, age_s: float) -> int:
-        """See ``chunk_care.sweep_leftovers``."""
+        """See ``optional_verbs.sweep_leftovers``."""
         return await self._call(
             "sweep_leftovers", prefix, lambda: sweep_leftovers(self._storage, prefix, age_s)
         )

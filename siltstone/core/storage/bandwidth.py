@@ -1,7 +1,7 @@
 """How many bytes a second may move: a bucket of tokens that may be in debt.
 
-Whoever moves bytes waits until the debt of those before is paid, and then moves at full speed and
-leaves a debt. So calls go in the order in which they came, none waits for its own size, and the
+A call that moves bytes waits until the debt of the calls before is paid, then moves at full speed
+and leaves a debt. So calls go in the order in which they came, none waits for its own size, and the
 rate holds over any time but the first.
 """
 
@@ -15,10 +15,10 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError
 
 BURST_S: Final = 1.0
-"""What was not used in so much time may be used at once."""
+"""What was not used in this much time may be used at once."""
 SMALL_BYTES: Final = 64 * KIB
 SMALL_WAIT_S: Final = 0.1
-"""A call that moves so little waits no longer than this; what it moves is paid by large ones."""
+"""A call that moves this little waits no longer than this; what it moves is paid by large ones."""
 
 
 class BandwidthError(ChunkError):
@@ -45,8 +45,8 @@ class Bandwidth:
     Args:
         environment: gives time.
         rate: bytes a second; at least 1.
-        small_wait_s: what a small call waits at most; where nobody waits for one, there need be no
-            such limit.
+        small_wait_s: what a small call waits at most; where no caller waits for one, there need be
+            no such limit.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Bandwidth:
         self._paid_at = float("-inf")
 
     def wait_s(self, length: int, longest_s: float = float("inf")) -> float | None:
-        """Take so many bytes, and return the seconds to wait before they move.
+        """Take this many bytes, and return the seconds to wait before they move.
 
         ``None`` when that is more than ``longest_s``: nothing was taken, see ``debt_s``.
         """

@@ -6,7 +6,7 @@ the cache. What a crash, a power cut or a failing disk made of a slot is therefo
 
 A block never becomes stale: bytes of a chunk never change, and no name is used twice. Where a chunk
 still grows, the block at its end holds fewer bytes than it may have by now; those are right, and
-whoever wants more asks the service.
+a reader that wants more asks the service.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 SLOT_BYTES: Final = HEAD_BYTES + BLOCK_BYTES
 FILES_MAX: Final = 16
-"""So many processes of one machine may each have a cache in one folder."""
+"""At most this many processes of one machine may each have a cache in one folder."""
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -196,7 +196,7 @@ class BlockCache:
                 self._leave()
 
     def forget(self, name: str) -> None:
-        """Drop all blocks of a chunk, also for whoever opens the file later."""
+        """Drop all blocks of a chunk, also for a process that opens the file later."""
         with self._lock:
             self._forgotten += 1
             keys = [(name, block) for block in self._blocks.get(name, ())]

@@ -18,7 +18,7 @@ from siltstone.core.storage.cached import forget_cached, is_cached
 from siltstone.core.storage.optional_verbs import ReadNow
 
 NOW_BYTES_MAX: Final = 2 * BLOCK_BYTES
-"""To verify more holds up whoever else is served by the same thread."""
+"""To verify more holds up the other work of the same thread."""
 _SCRATCH_KEPT = 16
 
 
@@ -28,7 +28,7 @@ class BlockRange:
 
     Attributes:
         name: the chunk.
-        chunk_length: its committed length; nothing behind it is ever read.
+        chunk_length: its committed length; nothing beyond it is ever read.
         offset: the first byte wanted, in the chunk.
         length: how many; the range ends at the committed length at the latest.
         sums: sums of all blocks that the range touches, in order.
@@ -103,7 +103,7 @@ class Scratch:
         return buffer if len(buffer) >= length else bytearray(length)
 
     def give_back(self, buffer: bytearray) -> None:
-        """Take back what ``take`` returned; nobody uses it any more."""
+        """Take back what ``take`` returned; nothing uses it any more."""
         self._free.append(buffer)
 
 
@@ -185,7 +185,7 @@ def read_part(
         # They are read and compared as a whole, which asks the service nothing.
         known, learn = None, False
     if known is not None:
-        # The version is asked for after the read: if it is the old one still, so are the bytes.
+        # The version is asked for after the read: if it is still the old one, so are the bytes.
         try:
             read_exactly(storage, blocks.name, blocks.offset, view)
             if storage.stat(blocks.name).version == known:

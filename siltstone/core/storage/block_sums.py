@@ -90,7 +90,7 @@ def combined(sums: Sequence[int], length: int) -> int:
 
 @cache
 def _block_shift() -> tuple[tuple[int, ...], ...]:
-    """What each byte of a sum becomes behind one block of zeros: much quicker than ``combine``."""
+    """What each byte of a sum becomes after one block of zeros: much quicker than ``combine``."""
     return tuple(
         tuple(combine(value << shift, 0, BLOCK_BYTES) for value in range(256))
         for shift in (0, 8, 16, 24)

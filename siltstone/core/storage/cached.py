@@ -18,9 +18,9 @@ from siltstone.core.storage.block_cache import BlockCache
 from siltstone.core.storage.wrapper import WrappedChunkStorage
 
 WIDEN_BYTES_MAX: Final = MIB
-"""A read of a part of so many bytes of blocks fetches and keeps these blocks, as far as what they
-hold cannot change any more. Of more bytes, whole blocks are kept, read where the caller wants
-them."""
+"""A read of parts of blocks that together have at most this many bytes fetches and keeps these
+blocks, as far as what they hold cannot change any more. Of more bytes, whole blocks are kept, read
+where the caller wants them."""
 
 
 class CachedChunkStorage(WrappedChunkStorage):
@@ -45,8 +45,8 @@ class CachedChunkStorage(WrappedChunkStorage):
         self._cache = cache
         self._wanted = wanted
         self._closed = False
-        # Where chunks are appended to, the bytes behind those that the caller knows of may belong
-        # to an append that is under way, and change.
+        # Where chunks are appended to, the bytes after those that the caller knows of may belong to
+        # an append that is under way, and change.
         self._grows = inner.capabilities.append
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
@@ -55,7 +55,7 @@ class CachedChunkStorage(WrappedChunkStorage):
         self._cache.forget(name)
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        """``create_from`` of ``streamed_creates``; alike."""
+        """``create_from`` of ``optional_verbs``; the same."""
         super().create_from(name, length, pieces)
         self._cache.forget(name)
 
@@ -80,7 +80,7 @@ class CachedChunkStorage(WrappedChunkStorage):
             self.forget(name)
 
     def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
-        """``delete_many`` of ``chunk_care``."""
+        """``delete_many`` of ``optional_verbs``."""
         try:
             return super().delete_many(names)
         finally:
@@ -180,7 +180,7 @@ class CachedChunkStorage(WrappedChunkStorage):
 
 
 def _beyond_end(name: str, end: int, offset: int) -> ChunkOffsetError:
-    """What a read ends with that begins behind a chunk's end, wherever its block begins."""
+    """The error of a read that begins beyond a chunk's end, wherever its block begins."""
     return ChunkOffsetError(chunk=name, operation="read_into", expected=end, actual=offset)
 
 
@@ -194,7 +194,7 @@ def _is_plain(name: object, buffer: object) -> bool:
 
 
 def uncached(storage: ChunkStorage) -> ChunkStorage:
-    """The same storage without a cache: for whoever wants to know what the service holds."""
+    """The same storage without a cache: for callers that have to know what the service holds."""
     return storage.inner if isinstance(storage, CachedChunkStorage) else storage
 
 

@@ -22,7 +22,7 @@ WINDOW_S: Final = 60.0
 CALLS_MAX: Final = 512
 WRITES: Final = frozenset({"create", "write", "concat"})
 WARNING_PAUSE_S: Final = 10.0
-"""While storage is slow, a warning every so often tells as much as one for each call."""
+"""While storage is slow, a warning now and then tells as much as one for each call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""When calls to long-term storage are not even tried: a circuit that opens after failures in a row.
+"""When calls to long-term storage are not even tried: a circuit breaker.
 
-Pure: no clock and no I/O; whoever calls says what time it is.
+It opens after failures in a row. Pure: no clock and no I/O; the caller says what time it is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CircuitLimits:
     """When a circuit opens and how it closes.
 
     Attributes:
-        failures_max: so many calls in a row without an answer open it; at least 1.
+        failures_max: this many calls in a row without an answer open it; at least 1.
         probe_s: seconds until the first probe; from each one to the next it is twice as long, up to
             ``PROBE_S_MAX``.
     """
@@ -70,7 +70,7 @@ class Circuit:
             self.state = CircuitState.PROBING
 
     def answered(self) -> None:
-        """A call, of whatever time, got an answer: the service is there."""
+        """A call, begun at any time, got an answer: the service is there."""
         self.failures = 0
         self.state = CircuitState.CLOSED
         self._pause_s = self._limits.probe_s

@@ -1,4 +1,4 @@
-"""How many calls may be in flight to a service: fewer while it asks for fewer, then more again.
+"""The concurrency limit of a service: fewer calls in flight while it asks for fewer, then more.
 
 The rule is that of networks, additive increase and multiplicative decrease. So owners that share a
 service and know nothing of one another come to fair shares of what it takes.
@@ -14,7 +14,7 @@ class Slots:
     """A semaphore whose bound moves between 1 and ``most``. First come, first served; loop only.
 
     Attributes:
-        most: the bound while nobody complains; at least 1.
+        most: the bound while the service throttles nothing; at least 1.
     """
 
     __slots__ = ("_cut_at", "_held", "_limit", "_waiters", "most")
@@ -32,7 +32,7 @@ class Slots:
         return int(self._limit)
 
     async def acquire(self, until: float | None = None) -> None:
-        """Take a slot, when those who came before have theirs; by ``until`` on the loop's clock.
+        """Take a slot, once the earlier callers have theirs; by ``until`` on the loop's clock.
 
         Raises:
             TimeoutError: it was not free in time.
@@ -73,7 +73,7 @@ class Slots:
         """The service served a call, which still has its slot.
 
         As many as may be in flight raise the bound by one, if they are in flight: what a service
-        that is asked little would take, nobody knows.
+        that is asked little would take is unknown.
         """
         if self._held >= self.limit:
             self._limit = min(float(self.most), self._limit + 1 / self._limit)

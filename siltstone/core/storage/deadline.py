@@ -1,8 +1,8 @@
 """A chunk storage whose calls end in time, for callers that block: what the bridge is for a loop.
 
-Each call is made on a thread of its own, beside which its caller waits. What was begun by a
-``Stop`` stays on the caller's thread, and is given up by whoever waits for that: passing a small
-read to another thread and back takes longer than the read.
+Each call is made on a thread of its own, while its caller waits. What was begun by a ``Stop`` stays
+on the caller's thread, and the code that waits for that thread gives it up: passing a small read to
+another thread and back takes longer than the read.
 """
 
 from __future__ import annotations
@@ -99,14 +99,14 @@ class _Call:
 class DeadlineChunkStorage(WrappedChunkStorage):
     """Delegates everything to ``inner``; a call that does not end in time has an unknown outcome.
 
-    Its thread goes on. So a buffer that was read into may still change, and one that was written
+    Its thread continues. So a buffer that was read into may still change, and one that was written
     may still be read.
 
     Args:
         inner: closed by ``close``, which does not wait for what hangs.
         environment: gives time.
         deadline_s: seconds that a call has.
-        rate_min: bytes a second that it moves at least: it has so much more time.
+        rate_min: bytes a second that it moves at least: its bytes add time at this rate.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class DeadlineChunkStorage(WrappedChunkStorage):
         self._made("create", name, lambda: self.inner.create(name, buffers), _length(buffers))
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        """``create_from`` of ``streamed_creates``; each piece has the time of a call."""
+        """``create_from`` of ``optional_verbs``; each piece has the time of a call."""
         call = self._begun("create", name, length)
         outside = call.outside(pieces, self._rate_min)
         self._run(call, lambda: create_from(self.inner, name, length, outside))
@@ -151,7 +151,7 @@ class DeadlineChunkStorage(WrappedChunkStorage):
         )
 
     def overwrite(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
-        """``overwrite`` of ``chunk_care``."""
+        """``overwrite`` of ``optional_verbs``."""
         self._made(
             "overwrite",
             name,
@@ -164,7 +164,7 @@ class DeadlineChunkStorage(WrappedChunkStorage):
         return self._paged(prefix, self.inner.list(prefix, start_after))
 
     def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
-        """``list_every`` of ``chunk_care``, as ``list``."""
+        """``list_every`` of ``optional_verbs``, as ``list``."""
         return self._paged(prefix, list_every(self.inner, prefix, start_after))
 
     def _paged(self, prefix: str, listing: Iterator[ChunkStat]) -> Iterator[ChunkStat]:
@@ -175,7 +175,7 @@ class DeadlineChunkStorage(WrappedChunkStorage):
                     raise ClosedError("the storage was closed")
 
     def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
-        """``delete_many`` of ``chunk_care``: a call for each request."""
+        """``delete_many`` of ``optional_verbs``: a call for each request."""
         failed: dict[str, ChunkError] = {}
         for begin in range(0, len(names), DELETES_MAX):
             some = names[begin : begin + DELETES_MAX]
@@ -185,7 +185,7 @@ class DeadlineChunkStorage(WrappedChunkStorage):
         return failed
 
     def close(self) -> None:
-        """``ChunkStorage.close``; what hangs already gets no more time, all else ``END_S``."""
+        """``ChunkStorage.close``; what hangs already gets no more time, the rest gets ``END_S``."""
         self._is_closed = True
         with suppress(LateError):  # every call that hung has told its caller
             bounded(self.inner.close, within(0.0 if self._hanging else END_S))

@@ -10,20 +10,20 @@ from siltstone.core.constants import MIB
 from siltstone.core.posix import FileCalls, write_fully
 
 OUT_BYTES = 2 * MIB
-"""Of a large write so much is on its way to the disk while the next so many bytes are copied."""
+"""Of a large write this many bytes are on their way to the disk while as many more are copied."""
 
 
 def write_durably(calls: FileCalls, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
     """Write all of ``buffers`` at ``offset``, and sync.
 
     Many bytes leave while the next ones are copied. The disk takes requests in their order, so a
-    sync of another file would have to wait behind all that one sync sends at once.
+    sync of another file would have to wait for all that one sync sends at once.
     """
     _write_runs(calls, fd, _pieces(buffers), offset, free=False)
 
 
 def write_stream_durably(calls: FileCalls, fd: int, pieces: Iterable[Buffer], offset: int) -> None:
-    """Write pieces one behind the other from ``offset`` on, and sync; see ``write_durably``.
+    """Write pieces one after the other from ``offset`` on, and sync; see ``write_durably``.
 
     A piece is done with before the next one is asked for. What is larger than ``OUT_BYTES`` does
     not stay in the memory of the machine. Whole stores are moved so, and would drive out what is

@@ -1,4 +1,4 @@
-"""One lock a chunk, for as long as somebody uses it."""
+"""One lock for each chunk, for as long as a thread uses it."""
 
 from __future__ import annotations
 

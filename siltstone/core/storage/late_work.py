@@ -1,4 +1,4 @@
-"""Waiting for work that goes on even when nobody waits any more."""
+"""Waiting for work that continues even when no caller waits any more."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ async def finish(work: asyncio.Future[T]) -> T:
 
 
 async def in_time(work: asyncio.Future[T], seconds: float) -> bool:
-    """Wait so long for ``work``; raise its error, or say whether it has ended.
+    """Wait this long for ``work``; raise its error, or say whether it has ended.
 
-    What has not goes on, and nobody asks for its result.
+    Work that has not ended continues, and its result is dropped.
     """
     try:
         await asyncio.wait([work], timeout=seconds)

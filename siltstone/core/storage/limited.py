@@ -17,7 +17,7 @@ class Bandwidths:
 
     Attributes:
         up: bytes that creates and writes move; ``None`` without a limit.
-        down: bytes that reads move; alike.
+        down: bytes that reads move; likewise.
         longest_s: a call that would have to wait longer is a ``BandwidthError`` instead.
     """
 
@@ -50,7 +50,7 @@ class LimitedChunkStorage(WrappedChunkStorage):
         super().create(name, buffers)
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        """``create_from`` of ``streamed_creates``; it waits for all of its bytes at once."""
+        """``create_from`` of ``optional_verbs``; it waits for all of its bytes at once."""
         self._wait(self._bandwidths.up, name, "create", length)
         super().create_from(name, length, pieces)
 

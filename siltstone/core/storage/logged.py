@@ -16,7 +16,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def logged(storage: ChunkStorage, environment: Environment) -> ChunkStorage:
-    """The same storage, whose calls are logged if anything takes a log so fine; else itself."""
+    """The same storage, whose calls are logged if logs of this detail are on; else itself."""
     return LoggedChunkStorage(storage, environment) if _log.isEnabledFor(logging.DEBUG) else storage
 
 

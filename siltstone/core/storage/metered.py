@@ -1,7 +1,7 @@
 """A chunk storage that counts what the service itself is asked: the innermost wrapper.
 
-Beside the calls that a container makes, which the bridge reports: a call may be several requests,
-when it is repeated or reads what it wrote, or none, when the cache has it.
+The bridge reports the calls that a container makes, which are not the same: a call may be several
+requests, when it is repeated or reads what it wrote, or none, when the cache has it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MeteredChunkStorage(WrappedChunkStorage):
         self._moved("create", sum(map(len, buffers)))
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        """``create_from`` of ``streamed_creates``; the time is also that of the pieces."""
+        """``create_from`` of ``optional_verbs``; the time is also that of the pieces."""
         super().create_from(name, length, pieces)
         self._moved("create", length)
 

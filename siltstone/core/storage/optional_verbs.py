@@ -1,20 +1,17 @@
-"""What long-term storage may be able to do for whoever tidies it up, beside the contract.
+"""What long-term storage may be able to do, in addition to the contract.
 
-All is optional: a binding that lacks it is used one chunk at a time, leaves nothing behind, has
-one way to its service, and is read through it alone. Whoever wraps a storage passes all of it on,
-by the functions here.
+All of it is optional. A binding that lacks it is used one chunk at a time, leaves nothing to sweep,
+has one way to its service, and is read through it alone. A wrapper of a storage passes all of it
+on, by the functions here. There are verbs for callers that tidy the storage up, and these two:
 
-Reads that need no waiting, beside the contract: of bytes that this machine has in memory.
+Reads that need no waiting, of bytes that this machine has in memory. Handing a call to a thread and
+back takes longer than copying a block, so a caller that runs an event loop asks here first, and so
+does a caller on a thread of its own. A wrapper that adds nothing to reads passes the question on;
+any other leaves it out, so that every read is a call that it sees.
 
-They are optional. Handing a call to a thread and back takes longer than copying a block, so who
-runs an event loop asks here first, and so does a caller on a thread of his own. A wrapper that adds
-nothing to reads passes the question on; any other leaves it out, so that every read is a call that
-it sees.
-
-Making a chunk of bytes that come piece by piece, without all of them in memory.
-
-What is read, compared and written in small pieces stays near the processor on its way. It is
-optional: where a storage has no such thing, the pieces are put together first.
+Making a chunk of bytes that come piece by piece, without all of them in memory. What is read,
+compared and written in small pieces stays near the processor on its way. Where a storage has no
+such thing, the pieces are put together first.
 """
 
 from __future__ import annotations
@@ -49,10 +46,10 @@ class Leftovers(Protocol):
     """A storage on which a create that failed may leave what is no chunk, and costs room."""
 
     def sweep_leftovers(self, prefix: str, age_s: float) -> int:
-        """Remove what creates of names below ``prefix`` left behind at least ``age_s`` ago.
+        """Remove what creates of names below ``prefix`` left there at least ``age_s`` ago.
 
-        What is removed was never acknowledged, and never will be: a create that is still on its
-        way after so long fails. Returns the count.
+        What is removed was never acknowledged, and never will be: a create that is still on its way
+        after this time fails. Returns the count.
         """
         ...
 
@@ -64,8 +61,9 @@ class Overwrites(Protocol):
     def overwrite(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """Let a chunk have these bytes from ``offset`` on, durably; it never gets shorter.
 
-        For bytes that are what the chunk has there, or shall have, whoever writes them: so it may
-        be repeated, and may take effect late. Nothing else in a store changes a byte in place.
+        For bytes that are what the chunk has there, or shall have, whichever owner writes them: so
+        it may be repeated, and may take effect late. Nothing else in a store changes a byte in
+        place.
 
         Raises:
             ChunkOffsetError: ``offset`` is beyond the physical end; nothing was written.
@@ -81,7 +79,7 @@ class Detours(Protocol):
     """A storage that has two ways to its service."""
 
     def is_on_detour(self) -> bool:
-        """Whether it goes another way than was set up, for that one does not work in this process.
+        """Whether it goes another way than the one set up, which does not work in this process.
 
         What is acknowledged and read stays right; it may be slower.
         """
@@ -93,7 +91,7 @@ class Addresses(Protocol):
     """A storage whose chunks other programs find by an address: those of Hadoop, such as Spark."""
 
     def uri_of(self, name: str) -> str | None:
-        """Where Hadoop's file systems find the chunk; asks nobody.
+        """Where Hadoop's file systems find the chunk; makes no call.
 
         A scheme, an authority and a path, nothing percent-encoded, such as ``s3a://bucket/key``. It
         holds no credentials. ``None`` when there is no such address, as the settings are.
@@ -132,7 +130,7 @@ def delete_many(storage: ChunkStorage, names: Sequence[str]) -> Mapping[str, Chu
 
 
 def sweep_leftovers(storage: ChunkStorage, prefix: str, age_s: float) -> int:
-    """See ``Leftovers``; 0 where the storage leaves nothing behind."""
+    """See ``Leftovers``; 0 where the storage has no leftovers."""
     return storage.sweep_leftovers(prefix, age_s) if isinstance(storage, Leftovers) else 0
 
 
@@ -167,9 +165,9 @@ def place_of(storage: ChunkStorage) -> str | None:
 
 
 ReadNow = Callable[[str, int, memoryview | bytearray], str | None]
-"""Fills a buffer with bytes of a chunk from an offset on, all of it, if that takes no waiting.
+"""Fills a whole buffer with bytes of a chunk from an offset on, if that takes no waiting.
 
-Returns the version that the chunk had behind the read; ``None`` when it would have to wait, or for
+Returns the version that the chunk had after the read; ``None`` when it would have to wait, or for
 any other reason, and then ``read_into`` tells which. Never raises. Thread-safe, of any length.
 """
 
@@ -193,7 +191,7 @@ PIECE_BYTES: Final = MIB
 
 
 class PieceError(Exception):
-    """A piece could not be had, which is no failure of the storage that was to take it.
+    """A piece could not be had, which is no failure of the storage that should take it.
 
     Attributes:
         error: what the pieces raised.
@@ -206,7 +204,7 @@ class PieceError(Exception):
 
 @runtime_checkable
 class StreamedCreates(Protocol):
-    """A storage whose capability ``streams`` is there."""
+    """A storage whose capability ``streams`` is set."""
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
         """Make a chunk like ``create``, of pieces that the caller's thread is asked for in turn.
@@ -228,7 +226,7 @@ class StreamedCreates(Protocol):
 
 
 def create_from(storage: ChunkStorage, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-    """See ``StreamedCreates``; with all of the chunk in memory where the storage has no such."""
+    """See ``StreamedCreates``; with the whole chunk in memory where the storage cannot do that."""
     if storage.capabilities.streams:
         assert isinstance(storage, StreamedCreates), "the capability says so"
         storage.create_from(name, length, pieces)
@@ -246,9 +244,9 @@ def create_from(storage: ChunkStorage, name: str, length: int, pieces: Iterable[
 
 
 def piece_bytes(source: ChunkStorage, most: int) -> int:
-    """How many bytes of ``source`` are best read at a time by who moves them on, up to ``most``.
+    """How many bytes of ``source`` are best read at a time to be moved on; at most ``most``.
 
-    Few where this machine may have them in memory; of a service at the other end of a network many.
+    Few where this machine may have them in memory; many from a service across a network.
     """
     return min(most, PIECE_BYTES) if immediate_reads(source) is not None else most
 
@@ -266,7 +264,7 @@ class PieceRoom(local):
         return self.view[:length]
 
     def forget(self) -> None:
-        """Let the room go: somebody else may still use it."""
+        """Let the room go: another thread may still use it."""
         self.view = memoryview(bytearray())
 
 

@@ -1,8 +1,8 @@
 """A chunk storage that repeats calls which failed, if repeating them can do no harm.
 
 Reads, stats, listings and deletes are repeated. A create, a write and a concat never are: one that
-failed may still take effect later, and whoever asked for it goes on under another name. This is the
-only place where calls to long-term storage are repeated; no binding does it by itself.
+failed may still take effect later, and its caller continues under another name. This is the only
+place where calls to long-term storage are repeated; no binding does it by itself.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Retries:
     Attributes:
         attempts: calls in all, the first included; at least 1.
         deadline_s: seconds from the first call after which no further one begins.
-        throttled: whether a call that the service throttled is repeated too. Not where somebody
+        throttled: whether a call that the service throttled is repeated too. Not where a caller
             above does it, and has fewer calls in flight meanwhile: a thread that waits here keeps
             its place.
     """
@@ -60,7 +60,7 @@ class RetryingChunkStorage(WrappedChunkStorage):
 
     Only ``ChunkUnavailableError`` is repeated: every other error is an answer. Between two attempts
     is a wait that doubles, with jitter, or the one that the service asks for. The last error comes
-    out as it is, but for one thing: a delete that ever had an unknown outcome stays unknown.
+    out as it is, with one exception: a delete that ever had an unknown outcome stays unknown.
 
     Args:
         inner: closed by ``close``.
@@ -87,14 +87,14 @@ class RetryingChunkStorage(WrappedChunkStorage):
         return immediate_reads(self.inner)
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
-        """``ChunkStorage.list``; a listing that breaks goes on behind the last chunk it gave.
+        """``ChunkStorage.list``; a listing that breaks continues after the last chunk it gave.
 
         Each chunk that it gives is progress, with which the attempts are counted again.
         """
         return self._listed(start_after, partial(self.inner.list, prefix))
 
     def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
-        """``list_every`` of ``chunk_care``, as ``list``."""
+        """``list_every`` of ``optional_verbs``, as ``list``."""
         return self._listed(start_after, partial(list_every, self.inner, prefix))
 
     def delete(self, name: str) -> None:
@@ -173,7 +173,7 @@ class _Attempts:
         self._until = self._environment.monotonic() + self._retries.deadline_s
 
     def another(self, error: ChunkUnavailableError) -> bool:
-        """Wait for the attempt behind ``error``; ``False``, at once, when there is none."""
+        """Wait for the attempt after ``error``; ``False``, at once, when there is none."""
         if isinstance(error, ChunkThrottledError) and not self._retries.throttled:
             return False
         pause_s = wait_s(self._environment, self._made, error)

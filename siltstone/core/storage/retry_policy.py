@@ -19,10 +19,10 @@ POSTPONED: Final = (ChunkThrottledError, BandwidthError)
 
 
 def wait_s(environment: Environment, made: int, error: ChunkError) -> float:
-    """Seconds to wait behind the attempt ``made``, from 1 on, that ended with ``error``.
+    """Seconds to wait after the attempt ``made``, from 1 on, that ended with ``error``.
 
-    They double, with jitter, up to ``WAIT_S_MAX``; a service that names a time itself gets it, and
-    the jitter besides, lest all come back at once.
+    They double, with jitter, up to ``WAIT_S_MAX``; a service that names a time itself gets it, plus
+    the jitter, so that not all come back at once.
     """
     longest = min(WAIT_S_MAX, WAIT_S_MIN * 2.0 ** min(made - 1, 10))
     jittered = longest * (0.5 + environment.random() / 2)

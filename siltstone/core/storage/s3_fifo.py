@@ -1,8 +1,8 @@
 """Which block of a full cache goes next: the policy S3-FIFO. Pure.
 
-Blocks enter a small queue. Whoever is asked for again before leaving it moves to the main queue;
-all others go, and are remembered for a while by name only: coming back, they enter the main queue
-at once. So one long scan passes through the small queue, and what is used again and again stays.
+Blocks enter a small queue. A block that is asked for again before leaving it moves to the main
+queue; all others go, and only their names are remembered for a while: coming back, they enter the
+main queue at once. So one long scan passes through the small queue, and what is used often stays.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final, Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 SMALL_SHARE: Final = 10
-"""The small queue holds one in so many."""
+"""The small queue holds one block in this many."""
 USES_MAX: Final = 3
-"""So many rounds in the main queue do uses save a block at most."""
+"""Uses save a block for at most this many rounds in the main queue."""
 
 
 class FifoEviction(Generic[Key]):

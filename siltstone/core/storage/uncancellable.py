@@ -60,7 +60,7 @@ async def run_whole(
     call: Callable[[], T],
     undo: Callable[[T], None] = keep,
 ) -> T:
-    """Run ``call`` on a thread. A cancelled caller waits for its end, so nobody meets it later.
+    """Run ``call`` on a thread. A cancelled caller waits for its end, so no later call meets it.
 
     It waits for ``CANCELLED_S`` at most: a call that ends after that is undone on its own thread.
 
@@ -98,13 +98,13 @@ async def _left(whole: _Whole[T], work: asyncio.Future[T]) -> None:
 
 
 class WholeClose:
-    """A closing that goes on to its end although who asked for it is cancelled."""
+    """A closing that continues to its end although the caller that asked for it is cancelled."""
 
     def __init__(self) -> None:
         self._work: asyncio.Task[None] | None = None
 
     async def run(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Close, and raise what that raises; whoever asks again only waits for the end."""
+        """Close, and raise what that raises; a caller that asks again only waits for the end."""
         if self._work is None:
             self._work = asyncio.create_task(close())
             await finish(self._work)

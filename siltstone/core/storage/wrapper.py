@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class WrappedChunkStorage:
-    """Delegates every verb of ``ChunkStorage`` and what is optional beside them to ``inner``.
+    """Delegates every verb of ``ChunkStorage`` and the optional verbs as well to ``inner``.
 
     A wrapper that does the same around each call overrides ``_call``; one that changes some verbs
     overrides these.
@@ -53,7 +53,7 @@ class WrappedChunkStorage:
         self._call("create", name, lambda: self.inner.create(name, buffers))
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        """``create_from`` of ``streamed_creates``; a create for whoever counts or repeats."""
+        """``create_from`` of ``optional_verbs``; a create for wrappers that count or repeat."""
         self._call("create", name, lambda: create_from(self.inner, name, length, pieces))
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
@@ -73,7 +73,7 @@ class WrappedChunkStorage:
         return self._first_called(prefix, self.inner.list(prefix, start_after))
 
     def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
-        """``list_every`` of ``chunk_care``, as ``list``."""
+        """``list_every`` of ``optional_verbs``, as ``list``."""
         return self._first_called(prefix, list_every(self.inner, prefix, start_after))
 
     def _first_called(self, prefix: str, listing: Iterator[ChunkStat]) -> Iterator[ChunkStat]:
@@ -90,26 +90,26 @@ class WrappedChunkStorage:
         self._call("delete", name, lambda: self.inner.delete(name))
 
     def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
-        """``delete_many`` of ``chunk_care``, one call."""
+        """``delete_many`` of ``optional_verbs``, one call."""
         first = names[0] if names else ""
         return self._call("delete_many", first, lambda: delete_many(self.inner, names))
 
     def sweep_leftovers(self, prefix: str, age_s: float) -> int:
-        """``sweep_leftovers`` of ``chunk_care``."""
+        """``sweep_leftovers`` of ``optional_verbs``."""
         return self._call(
             "sweep_leftovers", prefix, lambda: sweep_leftovers(self.inner, prefix, age_s)
         )
 
     def overwrite(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
-        """``overwrite`` of ``chunk_care``."""
+        """``overwrite`` of ``optional_verbs``."""
         self._call("overwrite", name, lambda: overwrite(self.inner, name, offset, buffers))
 
     def is_on_detour(self) -> bool:
-        """``is_on_detour`` of ``chunk_care``, which asks nobody."""
+        """``is_on_detour`` of ``optional_verbs``, which makes no call."""
         return is_on_detour(self.inner)
 
     def uri_of(self, name: str) -> str | None:
-        """``uri_of`` of ``chunk_care``, which asks nobody."""
+        """``uri_of`` of ``optional_verbs``, which makes no call."""
         return uri_of(self.inner, name)
 
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:

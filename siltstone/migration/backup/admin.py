@@ -1,4 +1,4 @@
-"""The care of backups: which there are, and how old ones go."""
+"""The care of backups: which ones exist, and how old ones are removed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from siltstone.migration.backup.plan import fragment_name
 from siltstone.store.admin.place_settings import find_place, open_place
 
 DELETES: Final = 1_000
-"""Objects that are deleted before the next look whether it is still our turn."""
+"""This many objects are deleted before the next check whether it is still our turn."""
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def list_backups(place: Path | str, store: str | None = None) -> list[FoundGener
         found = opened.generations()
         if not any(one.damage for one in found):
             return found
-        # Of what is being made or removed, one of two records is there: not so at the next look.
+        # A generation being made or removed has one of its two records; not so at the next look.
         before = {record for one in found for record in one.damage}
         return [
             one
@@ -89,20 +89,20 @@ def remove_backups(
 ) -> None:
     """Take generations away; what they alone named is garbage from then on.
 
-    Numbers only grow, so one below the newest that is not there was removed before, as by a call
-    that died.
+    Numbers only grow. So a number below the newest one that is not there was removed before, for
+    instance by a call that died.
 
     Args:
         place: settings file of the place, or a folder.
         generations: their numbers.
         store: see ``backups_of``.
         dry_run: only look whether they are there.
-        takeover: go on although somebody else is at work in the place.
+        takeover: continue although another call is at work in the place.
         progress: called with each that is gone, durably.
 
     Raises:
         StoreNotFoundError: there never was one of a number; nothing was removed.
-        StoreInUseError: somebody else makes, removes or collects backups here.
+        StoreInUseError: another call makes, removes or collects backups here.
     """
     with ExitStack() as stack:
         opened = stack.enter_context(backups_of(place, store))
@@ -135,18 +135,18 @@ class CollectReport:
 def collect_backups(
     place: Path | str, store: str | None = None, *, dry_run: bool = False, takeover: bool = False
 ) -> CollectReport:
-    """Delete every object that no generation names, what calls that died have left too.
+    """Delete every object that no generation names, also those that calls which died have left.
 
     Args:
         place: settings file of the place, or a folder.
         store: see ``backups_of``.
         dry_run: only count.
-        takeover: go on although somebody else is at work in the place.
+        takeover: continue although another call is at work in the place.
 
     Raises:
-        CorruptDataError: a generation cannot be read, so nobody knows what it names; nothing was
+        CorruptDataError: a generation cannot be read, so what it names is unknown; nothing was
             removed. Remove that generation first.
-        StoreInUseError: somebody else makes, removes or collects backups here.
+        StoreInUseError: another call makes, removes or collects backups here.
     """
     with backups_of(place, store) as opened, turn(opened, takeover=takeover) as taken:
         named = named_objects(opened)

@@ -1,4 +1,4 @@
-"""Making a chunk of pieces that are read one after the other, whatever the service can do."""
+"""Making a chunk of pieces that are read one after the other, with any service."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WHOLE_BYTES_MAX: Final = 128 * MIB
 """A longer chunk is never in memory as a whole, unless the service leaves no other way."""
 
 PART_BYTES: Final = 64 * MIB
-"""What is in memory of a longer one, but where a concat takes too few parts of this size."""
+"""Bytes of a longer one in memory, except where a concat takes too few parts of this size."""
 
 PARTS: Final = "import/parts/"
-"""What a chunk is joined of lies here until then. No container ever gives a chunk such a name."""
+"""Parts of a chunk lie here until they are joined. No container ever gives a chunk such a name."""
 
 _PARTS_TRIES_MAX: Final = 3
 
@@ -29,10 +29,10 @@ def put_chunk(
 ) -> bool:
     """Make a chunk; false when its name is taken, also by a try of ours without an answer.
 
-    A long chunk is made of its pieces as they come where the service takes them so, else by
-    appends, else by a concat of parts. Nothing but such parts, whose names nobody else has, is ever
-    deleted here: a task may be repeated, and its first try may live longer than the job. When the
-    pieces end in an error, or in a death, a part of the chunk may stay.
+    Where the service takes pieces as they come, a long chunk is made of them so; else by appends,
+    else by a concat of parts. Only such parts, whose names nothing else has, are ever deleted here:
+    a task may be repeated, and its first try may live longer than the job. When the pieces end in
+    an error, or in a death, a part of the chunk may stay.
 
     Args:
         storage: where.
@@ -60,7 +60,7 @@ def put_chunk(
 
 
 def delete_parts(storage: ChunkStorage) -> None:
-    """Delete the parts that deaths have left. Not beside a task that makes chunks here."""
+    """Delete the parts that deaths have left. Not while a task makes chunks here."""
     delete_many(storage, [found.name for found in storage.list(PARTS)])
 
 

@@ -85,7 +85,7 @@ def _restored(
 ) -> ItemOutcome:
     """Bring one chunk. What fails on the new storage is an error: it would fail for all others.
 
-    Nothing is deleted here: a task may be repeated, and its first try may live longer than the job.
+    Nothing is deleted here: a task may be repeated, and its first try may outlive the job.
     """
     occupied = ItemOutcome(subject=item.name, status=OCCUPIED, message="its name is taken")
     if item.found is not None:
@@ -98,7 +98,7 @@ def _restored(
             return occupied
     except PieceError as failed:
         if isinstance(failed.error, CorruptDataError) and _can_be_read(pieces()):
-            return occupied  # by what came of it: the way here had changed a byte
+            return occupied  # by what came of it: a byte was changed on the way here
         return unread(item.name, failed)
     return ItemOutcome(subject=item.name, status=OK, length=item.length)
 

@@ -1,8 +1,8 @@
-"""Backups of a store: all that is acknowledged at one moment, while its owner goes on.
+"""Backups of a store: all that is acknowledged at one moment, while its owner continues.
 
-A generation is made beside the owner, without a claim. Every container is pinned first; then an
-image of each is taken, and what was acknowledged before the backup began is in it, the tails that
-lie in tier 1 alone too. Behind that chunks are copied for as long as it takes; the pins keep them.
+A generation is made while the owner works, without a claim. Every container is pinned first; then
+an image of each is taken. It has all that was acknowledged before the backup began, also the tails
+that lie in tier 1 alone. After that chunks are copied for as long as it takes; the pins keep them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
 from siltstone.store.admin.place_settings import Place, find_place, open_place
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes are done, of how many."""
+"""Called with how many bytes are done, of how many."""
 
 ROUNDS_MAX: Final = 3
 """The second one copies what tries that died have left; the third, what died in the second."""
@@ -81,7 +81,7 @@ def create_backup(
 ) -> BackupReport:
     """Make a generation: copy what the place lacks, then state it.
 
-    A call that died leaves no generation, and the next one goes on with what it has copied.
+    A call that died leaves no generation, and the next one continues with what it has copied.
 
     Args:
         store: settings file of the store, or its folder. Its owner may work meanwhile.
@@ -91,16 +91,16 @@ def create_backup(
         rate: bytes a second to the place, at least 1; ``None`` means no limit.
         allow_missing: make the generation although chunks of the source are damaged or lost; it
             says which ones, and has none of their bytes.
-        takeover: go on although somebody else is at work in the place; see ``turn``.
-        progress: told how far the copying is.
+        takeover: continue although another call is at work in the place; see ``turn``.
+        progress: called with how far the copying is.
 
     Raises:
         CorruptDataError: chunks of the source are damaged or lost; the first is named. Nothing was
             stated; what was copied stays for the next call.
-        StoreInUseError: somebody else makes, removes or collects backups here.
+        StoreInUseError: another call makes, removes or collects backups here.
         StoreError: the place is that of a store, or the source was recovered with loss meanwhile.
-        PipelineError: the source did not answer for a chunk; or a worker has not got the settings,
-            or another place or store under their paths.
+        PipelineError: the source did not answer for a chunk; or a worker lacks the settings, or has
+            another place or store under their paths.
         ChunkError: the place refused, is full, or did not answer. The source is untouched.
         ValueError: there is no such container.
     """
@@ -157,7 +157,7 @@ class _Making:
         known = longest(
             self._place.chunks(container) for one in earlier for container in one.containers
         )
-        # Listed behind the turn: nobody takes an object away that is there now.
+        # Listed after the turn was taken: no other call removes an object that is there now.
         lengths = self._place.lengths(CHUNKS)
         plans = {
             image.container: plan_chunks(self._place.folder, image.chunks, known, lengths)
@@ -189,7 +189,7 @@ class _Making:
         try:
             self._turn.check()
         except StoreInUseError:
-            # Whoever took the turn before the record was there may collect what it names.
+            # A call that took the turn before the record was there may collect what it names.
             self._place.forget(backup.generation)
             raise
         return BackupReport(
@@ -205,7 +205,7 @@ class _Making:
     def _copy(
         self, plans: Sequence[ChunkPlan], executor: Executor, progress: Progress
     ) -> tuple[list[FragmentItem], int]:
-        """Copy all that is lacking; return what was copied, and how much was there before."""
+        """Copy all that is missing; return what was copied, and how much was there before."""
         plan_of = {item.name: plan for plan in plans for item in plan.items}
         items = {item.name: item for plan in plans for item in plan.items}
         place = WorkerPlace(path=self._found.path, witness=self._turn.name)
@@ -241,7 +241,7 @@ class _Making:
                             found += 1
             if not occupied:
                 return copied, found
-            # Nobody else may: a task that was given up and lives on would delete what is whole.
+            # Nothing else may: a task that was given up and lives on would delete what is whole.
             for item in occupied:
                 self._turn.check()
                 delete(self._place.storage, item.name)
@@ -288,7 +288,7 @@ class _Making:
 def _index_files(
     earlier: Sequence[Backup], lengths: Mapping[str, int]
 ) -> dict[tuple[str, int, int], BackupObject]:
-    """The index files that are in the place: an index never changes one, it makes others."""
+    """The index files that are in the place: an index never changes a file, it makes others."""
     return {
         (file.file_name, file.content.length, file.content.crc): file.content
         for backup in earlier

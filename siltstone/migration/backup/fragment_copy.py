@@ -37,7 +37,7 @@ from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
 
 OCCUPIED: Final = "occupied"
-"""An object has the name, of a try that died. Only who has the turn deletes it and tries again."""
+"""A try that died left an object of this name. Only the turn's holder deletes it and retries."""
 
 FRAGMENT_BYTES: Final = 32 * MIB
 """Of one object at most: a service sends it by few requests, and it fits in memory."""
@@ -107,7 +107,7 @@ def _copied(
 ) -> ItemOutcome:
     """Copy a fragment. What fails in the place is an error: it would fail for all others too.
 
-    Nothing is deleted here: a task may be repeated, and its first try may live longer than the job.
+    Nothing is deleted here: a task may be repeated, and its first try may outlive the job.
     """
     if item.found == item.size and _matches(place, room, item):
         return _done(item, SAME, combined(unpack_sums(item.sums), item.size))
@@ -148,7 +148,7 @@ class _Fragment:
         self._item = item
 
     def pieces(self) -> Iterator[memoryview]:
-        """Give them, from the first one on."""
+        """Yield them, from the first one on."""
         item, sums = self._item, unpack_sums(self._item.sums)
         self.crc = combined(sums, item.size)
         step = piece_bytes(self._source, READ_BYTES)
@@ -206,7 +206,7 @@ def _matches(place: ChunkStorage, room: PieceRoom, item: FragmentItem) -> bool:
 
 
 def is_synced(storage: ChunkStorage, name: str, length: int, last: Buffer) -> bool:
-    """Make durable what a run that died has left whole; false when nobody knows whether it is.
+    """Make durable what a run that died has left whole; false when it is unknown whether it is.
 
     Where a chunk shows bytes before they are synced, that run may have ended in between. To write
     one byte again, the ``last`` one, syncs all of them. A sync that failed is never repeated.

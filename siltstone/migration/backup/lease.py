@@ -1,9 +1,9 @@
 """Whose turn it is in a place of backups: one at a time makes, removes or collects there.
 
-A turn is an object with a number, made exclusively; the highest number has the turn. Who finds
-another one there waits for no clock: a turn of a process of this machine that is dead is taken
-over, and any other one only on request. Before what cannot be undone each looks whether it still
-has the turn.
+A turn is an object with a number, made exclusively; the highest number has the turn. A call that
+finds another one there waits for no clock: if a process of this machine had it and is dead, the
+turn is taken over, and any other turn only on request. Before any step that cannot be undone, each
+call checks whether it still has the turn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BYTES_MAX: Final = 4_096
 
 
 class Lease:
-    """A turn that somebody has.
+    """A turn that a call has.
 
     Attributes:
         number: of the turn; a generation that is made in it has the same.
@@ -48,7 +48,7 @@ class Lease:
         self._nonce = nonce
 
     def check(self) -> None:
-        """Refuse to go on when somebody else took the turn. Raises ``StoreInUseError``."""
+        """Refuse to continue when another call took the turn. Raises ``StoreInUseError``."""
         held = _held(self._place)
         if held is None or held[0] != self.number or held[1].lineage != self._nonce:
             owner = "nobody" if held is None else held[1].owner
@@ -60,7 +60,7 @@ def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Lease]:
     """Take the turn in a place, until the end of the block.
 
     Raises:
-        StoreInUseError: somebody else has it, and ``takeover`` is false.
+        StoreInUseError: another call has it, and ``takeover`` is false.
         ChunkError: the place refused, or did not answer.
     """
     held = _held(place)
@@ -92,11 +92,11 @@ def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Lease]:
         delete(place.storage, _name(place, held[0]))
     try:
         if max(place.numbers(), default=0) >= number:
-            # Somebody had this very turn between our look and our claim, and made a generation.
+            # Another call had this very turn between our look and our claim, and made a generation.
             raise StoreInUseError("somebody else was faster", owner="unknown", place=place.folder)
         yield taken
     finally:
-        # Whatever happened, nobody should wait for us; what stays says that we are dead.
+        # Whatever happened, no other call should wait for us; what stays says that we are dead.
         with suppress(ChunkError, StoreInUseError):
             taken.check()
             delete(place.storage, taken.name)
@@ -121,7 +121,7 @@ def _held(place: BackupPlace) -> tuple[int, Claim] | None:
         try:
             return number, decode_claim(bytes(buffer[:count]), where=name)
         except CorruptDataError:
-            # Cut by a death in the create: nobody ever had this turn.
+            # Cut by a death in the create: no call ever had this turn.
             nobody = Claim(lineage=bytes(16), epoch=number, owner="unknown", claimed_ms=0)
             return number, nobody
     return None

@@ -93,7 +93,7 @@ def object_pieces(place: ChunkStorage, item: ObjectItem, room: PieceRoom) -> Ite
         if begin + len(view) == item.length:
             if crc != item.crc:
                 raise CorruptDataError("the object does not match its sum", where=item.name)
-            # An object that goes on behind its end was not made by us.
+            # An object that continues beyond its end was not made by us.
             if place.stat(item.name).length != item.length:
                 raise CorruptDataError("the object is too long", where=item.name)
         yield view

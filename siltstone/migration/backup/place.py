@@ -8,8 +8,8 @@ A place holds backups of any number of stores. Names in it::
     siltstone-backup/<store id>/generations/<generation, 20 digits>.copy
     siltstone-backup/<store id>/turns/<turn, 20 digits>                who works here
 
-The record comes last, so a generation is there whole or not at all. Nothing that a record names is
-ever changed. It is written twice, so that one damaged object takes no generation away.
+The record is written last, so a generation is there whole or not at all. Nothing that a record
+names is ever changed. It is written twice, so that one damaged object takes no generation away.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FILES: Final = "files/"
 GENERATIONS: Final = "generations/"
 COPY: Final = ".copy"
 NUMBER: Final = re.compile(r"[0-9]{20}")
-"""How a generation and a turn are called; what is not called so there is somebody else's."""
+"""The names of a generation and of a turn; anything with another name there is not ours."""
 _STORE: Final = re.compile(r"[0-9a-f]{32}")
 _PUTS_MAX: Final = 3
 _NONCE_BYTES: Final = 8
@@ -114,7 +114,7 @@ class BackupPlace(Closing):
         return {found.name[cut:]: found.length for found in self.storage.list(self.folder + kind)}
 
     def put_file(self, container: int, kind: str, buffers: Sequence[Buffer]) -> BackupObject:
-        """Keep bytes under a name that nobody used; no bytes at all need no object."""
+        """Keep bytes under a name that was never used; no bytes at all need no object."""
         length = sum(map(len, buffers))
         if not length:
             return BackupObject()
@@ -166,7 +166,7 @@ class BackupPlace(Closing):
         return sorted(int(number) for number in found if NUMBER.fullmatch(number))
 
     def witness(self, number: int | None = None) -> str:
-        """An object that is here, by which workers know the place; rather one that stays.
+        """An object that is here, by which workers know the place; preferably one that stays.
 
         Args:
             number: of the generation that goes when it does; ``None`` takes what is there.
@@ -246,7 +246,7 @@ class BackupPlace(Closing):
             else:
                 backup = backup or found
         if backup is None and all(one.missing for one in damage):
-            return None  # removed behind the listing that showed it
+            return None  # removed after the listing that showed it
         return FoundGeneration(number=number, backup=backup, damage=tuple(damage))
 
     def close(self) -> None:
@@ -268,7 +268,7 @@ def stores_in(storage: ChunkStorage) -> Iterator[bytes]:
     start_after = ""
     while (found := next(iter(storage.list(ROOT, start_after)), None)) is not None:
         text = found.name[len(ROOT) :].partition("/")[0]
-        # The character behind the slash: everything of this store is below it.
+        # The character after the slash: everything of this store is below it.
         start_after = f"{ROOT}{text}0"
         if _STORE.fullmatch(text):
             yield bytes.fromhex(text)

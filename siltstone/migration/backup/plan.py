@@ -36,7 +36,7 @@ class ChunkPlan:
     came: dict[str, int] = field(default_factory=dict)
 
     def result(self) -> BackupChunk:
-        """What the list says of it; without fragments if bytes could not be had."""
+        """What the list says of it; without fragments if bytes could not be read."""
         if self.damage:
             return BackupChunk(name=self.name, mark=self.mark, length=self.length, fragments=())
         copied = tuple(
@@ -60,7 +60,7 @@ def plan_chunks(
 ) -> list[ChunkPlan]:
     """Plan every chunk, in the order of their names.
 
-    A chunk only grows, so what an earlier generation has of it stays right. What comes behind that
+    A chunk only grows, so what an earlier generation has of it stays right. What comes after that
     begins with the block that was not whole then, so that every fragment is made of blocks whose
     sums are known.
 
@@ -121,7 +121,7 @@ def longest(lists: Iterable[Sequence[BackupChunk]]) -> dict[str, BackupChunk]:
 def _kept(
     known: BackupChunk | None, length: int, lengths: Mapping[str, int]
 ) -> tuple[BackupFragment, ...]:
-    """The fragments to go on from; none when one of them is not there as it should be."""
+    """The fragments to continue from; none when one of them is not there as it should be."""
     if known is None or known.length > length:
         return ()
     for fragment in known.fragments:

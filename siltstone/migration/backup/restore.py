@@ -2,7 +2,7 @@
 
 The new store has every byte and every table of the generation, and a history of its own: another
 id, other lineages, epochs above all that were known, and empty tier-1 logs. So neither its owner
-nor a reader can take anything of the old store for its own, nor the other way round.
+nor a reader can mistake anything of the old store for its own, nor the other way round.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def restore_backup(
 ) -> RestoreReport:
     """Make a new store from a generation, and open it once.
 
-    The store that was backed up is not looked at and may be gone. A call that died leaves no store;
-    the same call again goes on, with the generation that it began with, also if there is a newer
-    one by now; behind a call that did all it brings nothing. Containers that are not in the
+    The store that was backed up is not looked at and may be gone. A call that died leaves no store.
+    The same call, repeated, continues with the generation that it began with, also if there is a
+    newer one by now; after a call that did all it brings nothing. Containers that are not in the
     generation begin empty.
 
     Args:
@@ -95,7 +95,7 @@ def restore_backup(
         rate: bytes a second from the place, at least 1; ``None`` means no limit.
         allow_missing: make the store although bytes of the backup are missing or damaged; reads of
             these fail then, with an error that says so.
-        progress: told how far it is.
+        progress: called with how far it is.
 
     Raises:
         StoreExistsError: something is here already, or another generation was begun.
@@ -104,8 +104,8 @@ def restore_backup(
         CorruptDataError: the backup is damaged; ``where`` names an object.
         StoreError: chunks are absent from the backup; or the folder cannot be written.
         LogLostError: the tier-1 log is in use by another container.
-        PipelineError: the place did not answer for an object; or a worker has not got the settings,
-            or another place or store under their paths.
+        PipelineError: the place did not answer for an object; or a worker lacks the settings, or
+            has another place or store under their paths.
         ChunkError: the place or the new storage refused, or did not answer.
     """
     site = target if isinstance(target, Site) else site_of(target)
@@ -269,7 +269,7 @@ class _Restoring:
                     done += item.size
                     self._progress(done, total)
                     self._note(outcome, target)
-            # Nobody else may: a task that was given up and lives on would delete what is whole.
+            # Nothing else may: a task that was given up and lives on would delete what is whole.
             for item in occupied:
                 delete(target, item.name)
             if not occupied:
@@ -289,7 +289,7 @@ class _Restoring:
                     where=outcome.subject,
                 )
             self.missing[outcome.subject] = f"{outcome.status}: {outcome.message}"
-            # What stands of it would be a chunk that is too short.
+            # What was written of it would be a chunk that is too short.
             delete(target, outcome.subject)
         elif outcome.status == OK:
             self.brought += 1

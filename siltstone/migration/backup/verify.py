@@ -47,7 +47,7 @@ class VerifyReport:
     """What a verification read.
 
     Attributes:
-        generations: numbers of those that were looked at, and not removed meanwhile.
+        generations: numbers of those that were looked at and were not removed meanwhile.
         objects: how many were read, each once although several generations name it.
         size: their bytes.
         findings: what is wrong; empty when every byte is as it should be.
@@ -76,7 +76,7 @@ def verify_backups(
         store: see ``backups_of``.
         executor: where objects are read; ``None`` means threads of this process.
         rate: bytes a second that are read, at least 1; ``None`` means no limit.
-        progress: told how far it is.
+        progress: called with how far it is.
 
     Raises:
         StoreNotFoundError: there is no such backup, or the last one was removed meanwhile.

@@ -23,7 +23,7 @@ class WorkerPlace:
 
     Attributes:
         path: as ``find_place`` takes it.
-        witness: an object that is there as long as the work goes on.
+        witness: an object that is there as long as the work continues.
     """
 
     path: str

@@ -1,1 +1,1 @@
-"""Plain files and objects in and out: each of them a segment, or several behind one another."""
+"""Plain files and objects in and out: each one a segment, or several one after the other."""

@@ -104,7 +104,7 @@ class CopyFiles:
 
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
-        """Open the files, and see that the store is the one that is meant."""
+        """Open the files, and check that the store is the one that is meant."""
         everywhere = WorkerLayout(store=self.store, uuid=self.ticket.uuid, folder="/", prefix="")
         with (
             ImportTarget(self.store, self.ticket.uuid) as target,
@@ -155,7 +155,7 @@ def copy_group(
         }
         progress(sum(chunk.length for chunk in found.values()))
         failures: list[Exception] = []
-        # Behind a failure nothing new is begun, and what was on its way is noted.
+        # After a failure nothing new is begun, and what was on its way is noted.
         left = takewhile(lambda _: not failures, (i for i in items if i.number not in found))
         work = CopyFiles(store=str(path), ticket=ticket, rate=rate)
         packs = in_groups(left, lambda item: item.size, PACK_BYTES, PACK_PIECES)

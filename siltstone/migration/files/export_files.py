@@ -20,7 +20,7 @@ from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
 
 READ_BYTES: Final = OUT_BYTES
-"""What was read leaves for the disk while the next bytes are read and compared."""
+"""Bytes that were read go to the disk while the next ones are read and compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class PlannedFile:
     Attributes:
         segment: its name.
         start: first offset.
-        end: offset behind the last byte.
+        end: offset after the last byte.
         target: the file.
         segment_id: of the segment that had the name when it was planned.
         overwrite: whether a file that is there is replaced.
@@ -68,7 +68,7 @@ def plan_export(
         target: a file or folder.
         overwrite: files that are there may be replaced.
         start: first offset, of one segment; ``None``: the first readable one.
-        end: offset behind the last byte, of one segment; ``None``: the acknowledged end.
+        end: offset after the last byte, of one segment; ``None``: the acknowledged end.
 
     Raises:
         SegmentNotFoundError: there is none, or none that a rule fits.
@@ -127,12 +127,12 @@ def export_files(
 ) -> Iterator[PlannedFile]:
     """Write files, and yield each once it is there, durably.
 
-    Every block is verified; what cannot be leaves no file. Memory is constant.
+    Every block is verified; a segment that cannot be verified leaves no file. Memory is constant.
 
     Args:
         store: the same as when it was planned.
-        planned: of ``plan_export``; what was planned without ``overwrite`` and has come meanwhile
-            stays as it is.
+        planned: of ``plan_export``; a file that was planned without ``overwrite`` and has appeared
+            meanwhile stays as it is.
         progress: called with the bytes of each step.
 
     Raises:
@@ -140,7 +140,7 @@ def export_files(
         SegmentTruncatedError: they were truncated meanwhile.
         SegmentNotFoundError: the segment was deleted meanwhile, whether or not its name is used
             again.
-        FileExistsError: a file came meanwhile.
+        FileExistsError: a file appeared meanwhile.
         OSError: a file cannot be written.
     """
     for file in planned:

@@ -21,5 +21,5 @@ def naming(path: str) -> Iterator[None]:
 
 
 def changed(path: str) -> StoreError:
-    """The error of a file that is not any more what was planned."""
+    """The error of a file that is no longer what was planned."""
     return StoreError("the file was changed during the import", file=path)

@@ -1,7 +1,7 @@
 """Making segments of files and objects: by copies, or of what lies there already.
 
-Sources are only read. Segments appear in groups, each at once and whole; whoever repeats the same
-import goes on behind the groups that are done.
+Sources are only read. Segments appear in groups, each at once and whole; a repeat of the same
+import continues after the groups that are done.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from siltstone.store.assemble import storage_of
 from siltstone.store.store import Store
 
 ADOPTION: Final = "files"
-"""What files that are taken in place belong to, unless somebody says otherwise."""
+"""The adoption of files that are taken in place, unless the caller names another one."""
 LIFETIME: Final = timedelta(days=7)
 READ_BYTES: Final = 4 * MIB
 
@@ -124,8 +124,8 @@ def import_files(
         StoreError: a source has changed meanwhile.
         ImportSessionError: a file is in place in a segment already.
         OSError: a source cannot be read.
-        ChunkError, LogError: storage or the log failed. A repeat goes on.
-        PipelineError: a worker could not begin, or died. A repeat goes on.
+        ChunkError, LogError: storage or the log failed. A repeat continues.
+        PipelineError: a worker could not begin, or died. A repeat continues.
     """
     todo: list[Group] = []
     for group in grouped(segments, store.container_index, repr(choices)):
@@ -150,7 +150,7 @@ def import_files(
 
 
 def _is_done(store: Store, group: Group, choices: ImportChoices) -> bool:
-    """Whether an earlier run made a group; raises if somebody else made one of its segments."""
+    """Whether an earlier run made a group; raises if something else made one of its segments."""
     lengths = [_length(store, segment.name) for segment in group.segments]
     there = [each.name for each, length in zip(group.segments, lengths, strict=True) if length >= 0]
     if not there:
@@ -173,7 +173,7 @@ def _length(store: Store, name: str) -> int:
 
 
 def _open(store: Store, group: Group, choices: ImportChoices) -> tuple[ImportTicket, bool]:
-    """An open session for a group, and whether one of before was committed."""
+    """An open session for a group, and whether an earlier one was committed."""
     return open_session(
         group.session,
         lambda name: store.open_import(
@@ -222,7 +222,7 @@ def _session(given: _Import, group: Group) -> ImportResult:
 
 
 def _serves_repeat(error: Exception, choices: ImportChoices) -> bool:
-    """Whether a session is left open; one that moves no byte needs not be."""
+    """Whether a session is left open; one that moves no byte need not be."""
     if choices.adoption is not None and isinstance(error, (OSError, ChunkError)):
         return False
     return serves_repeat(error)

@@ -23,7 +23,7 @@ from siltstone.segments.simplified_layout import SIMPLIFIED, is_simplified
 SEGMENTS_MAX: Final = 1_000
 FILES_MAX: Final = 10_000
 COPIED_BYTES_MAX: Final = GIB
-"""What one session brings, and what a killed import does again at most, but for one segment."""
+"""What one session brings, and the most a killed import repeats, except for one segment."""
 _FILE: Final = "file://"
 
 
@@ -82,7 +82,7 @@ def plan_files(
         root: of long-term storage, for files that are taken in place.
 
     Raises:
-        OSError: one cannot be looked at; its name is told.
+        OSError: one cannot be looked at; it is named.
         StoreError: something is no regular file, does not lie where it must, or is of the layout
             that Pravega has had since 0.9.
         SegmentNameError: no segment can have the name that the rule gives.

@@ -1,7 +1,7 @@
 """How files get the names of segments, and segments those of files again. Pure functions.
 
 A rule is a name in which ``{path}``, ``{folder}`` and ``{name}`` stand for parts of a file's path:
-all of it below what was asked for, its folder, its last part. Any other brace is what it is. Files
+all of it below what was asked for, its folder, its last part. Other braces stand as they are. Files
 that get the same name become one segment, in their order; so a rule without a field is one segment.
 """
 
@@ -87,7 +87,7 @@ def path_for(rule: str, segment: str) -> str | None:
 
 
 def check_way_back(rule: str) -> None:
-    """Raise ``ValueError`` if a rule has other fields than one ``{path}``: nobody can tell then."""
+    """Raise ``ValueError`` if a rule has other fields than one ``{path}``: there is no way back."""
     if rule.count(PATH) != 1 or FOLDER in rule or NAME in rule:
         raise ValueError(f"the way back needs {PATH} once and no other field: {rule!r}")
 

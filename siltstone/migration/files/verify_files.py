@@ -31,7 +31,7 @@ def verify_files(
     *,
     rate: int | None = None,
 ) -> Generator[ItemOutcome]:
-    """Compare segments with their files; what was appended or truncated since is passed over.
+    """Compare segments with their files; what was appended or truncated since is ignored.
 
     Args:
         view: the store; stays open until the end.
@@ -41,10 +41,10 @@ def verify_files(
 
     Yields:
         For each segment ``ok`` with the bytes that were compared, ``differs``, ``missing`` where
-        the store has it not, or ``failed``.
+        the store does not have it, or ``failed``.
 
     Raises:
-        PipelineError: a worker has not got the settings or the store.
+        PipelineError: a worker does not have the settings or the store.
     """
     problems: Problems = {}
     lengths: dict[str, int] = {}
@@ -80,7 +80,7 @@ def _planned(view: StoreView, segment: PlannedFileSegment) -> dict[FileRun, Segm
 
 
 def _found(view: StoreView, segment: PlannedFileSegment) -> dict[FileRun, SegmentRange] | str:
-    """The same at one look; raises when the segment is truncated meanwhile."""
+    """The same from one look; raises when the segment is truncated meanwhile."""
     info = view.segments([segment.name])[0]
     if info.length < segment.length:
         return f"it has {counted(info.length, 'byte')}, and its files have {segment.length:,}"

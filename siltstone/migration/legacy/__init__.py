@@ -1,3 +1,3 @@
-"""The layout of Pravega's RollingStorage: a header beside the chunks of each segment."""
+"""The layout of Pravega's RollingStorage: a header next to the chunks of each segment."""
 
 __all__: list[str] = []

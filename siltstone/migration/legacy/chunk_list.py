@@ -27,13 +27,13 @@ class ByteSpans:
     Attributes:
         pieces: in order, without gap.
         start: first readable offset.
-        length: offset behind the last byte.
+        length: offset after the last byte.
         names: of all chunks that the header lists.
         empty_keys: files that it lists and that hold nothing at all.
         last_key: file of the last chunk; empty without chunks.
         last_sealed: whether that one is sealed.
         longest: bytes of the longest chunk.
-        open_key: file of a chunk in front of it that is not sealed; empty without one.
+        open_key: file of a chunk before it that is not sealed; empty without one.
         notes: oddities.
         refused: why there are no pieces, else ``None``.
     """
@@ -70,7 +70,7 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
     last_file = files[last.name]
     spans.last_key, spans.last_sealed = last_file.key, bool(last_file.sealed)
     spans.open_key = next(_open_before(chunks, files), "")
-    # Between two chunks of one start nothing lies; the last one alone may be empty and count.
+    # Nothing lies between two chunks of one start; only the last one may be empty and count.
     held = [
         (chunk, following.start)
         for chunk, following in pairwise(chunks)
@@ -129,7 +129,7 @@ def pieces_of(file: LegacyFile, start: int, length: int) -> Iterator[LegacyPiece
 
 
 def _open_before(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> Iterator[str]:
-    """Keys of files that are open though others follow; the last one's name may stand twice."""
+    """Keys of files that are open though others follow; the last one's name may occur twice."""
     last = files[chunks[-1].name]
     for chunk in chunks:
         file = files.get(chunk.name)

@@ -1,6 +1,6 @@
-"""``code_only``: old files become chunks where they are, and the store writes on in their layout.
+"""``code_only``: old files become chunks where they are, and the store continues in their layout.
 
-Here is what a store has to know of each segment for that, and which segments it cannot go on with.
+Here is what a store has to know of each segment for that, and which ones it cannot continue.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _TAKEN = (Action.IMPORT, Action.GO_ON, Action.DONE)
 
 
 class _ProblemError(Exception):
-    """Why a segment cannot be written on."""
+    """Why a segment cannot be continued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritingPlan:
-    """A plan, and how the layout of each of its segments goes on.
+    """A plan, and how the layout of each of its segments continues.
 
     Attributes:
-        plan: segments that cannot be written on are refused.
+        plan: segments that cannot be continued are refused.
         segments: of those that are taken.
         layout: what the store is to be told of it.
     """
@@ -50,7 +50,7 @@ class WritingPlan:
 
 
 def check_service(place: Located) -> str:
-    """Return the prefix of a layout that the store's long-term storage can write on in.
+    """Return the prefix of a layout in which the store's long-term storage can continue.
 
     Raises:
         CapabilityError: the service cannot do what that takes.
@@ -87,10 +87,10 @@ def check_alone(store: Store, migration: str, under: str) -> bool:
 
 
 def check_held(layout: LayoutFindings, infos: Iterable[SegmentInfo], migration: str) -> None:
-    """See that the layout has what came from it: bytes of other segments would pass it by.
+    """Check that the layout has what came from it: bytes of other segments would bypass it.
 
     Raises:
-        MigrationStateError: it has not got a segment any more, as behind a restore.
+        MigrationStateError: it no longer has a segment, as after a restore.
     """
     for one in imported(infos, migration, layout):
         if one.finding is None or one.finding.verdict is not ImportVerdict.IMPORTABLE:
@@ -108,7 +108,7 @@ def _is_of(info: SegmentInfo, migration: str) -> bool:
 def plan_writing(
     plan: MigrationPlan, place: LegacyPlace, prefix: str, under: str, *, begun: bool
 ) -> WritingPlan:
-    """Say how the layout goes on; refuse segments with which it cannot.
+    """Say how the layout continues; refuse segments with which it cannot.
 
     Args:
         plan: of this place.
@@ -171,7 +171,7 @@ def _segment(
     headers: Mapping[str, bytes],
     naming: Naming,
 ) -> LegacySegment:
-    """How a segment goes on. Raises ``_ProblemError`` when it cannot."""
+    """How a segment continues. Raises ``_ProblemError`` when it cannot."""
     finding = planned.finding
     for piece in finding.pieces:
         # Such a file is copied, and what lies in the layout would not be what the store reads.

@@ -46,7 +46,7 @@ class SessionShare:
 def sessions_of(
     lacking: Iterable[PlannedLegacySegment], *, whole: bool
 ) -> Iterator[list[SessionShare]]:
-    """Cut what is lacking into sessions, in the order in which they have to become visible.
+    """Cut what is missing into sessions, in the order in which they have to become visible.
 
     Args:
         lacking: segments of one container.

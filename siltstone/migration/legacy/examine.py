@@ -139,7 +139,7 @@ class _Examiner:
         return found
 
     def _check_folder(self, parsed: dict[str, _Parsed]) -> None:
-        """See that headers name files from this place, and not all from one above or below."""
+        """Check that headers name files from this place, and not all from one above or below."""
         names = {
             segment: each.header.chunks[-1].name
             for segment, each in parsed.items()
@@ -230,7 +230,7 @@ class _Examiner:
         return None if header.torn[-1:].isdecimal() else self._absent(segment, file)
 
     def _torn(self, segment: str, header: Header) -> tuple[HeaderChunk, ...]:
-        """The torn entry, if nothing but its end is missing: the original writes there too."""
+        """The torn entry, if only its end is missing: the original writes there too."""
         chunk = header.torn_chunk
         whole = chunk is not None and segment_of_chunk(chunk.name) == (segment, chunk.start)
         return (chunk,) if chunk is not None and whole and chunk.name in self._files else ()

@@ -29,7 +29,7 @@ NAME_BYTES_MAX: Final = 255
 
 
 def export(store: Store, infos: Iterable[SegmentInfo], folder: Path) -> Generator[ItemOutcome]:
-    """Write segments into a folder; what an earlier run wrote whole is passed over.
+    """Write segments into a folder; what an earlier run wrote whole is skipped.
 
     Args:
         store: open, read-only suffices.

@@ -1,10 +1,10 @@
 """The files of a legacy layout under the names that headers know: suffixes and leftovers resolved.
 
-On HDFS a zombie may leave a file of an older epoch beside that of a newer one; a newer epoch
-counts, and a sealed file before all. Before 0.3 a newer epoch began a file of its own behind those
-of older ones, and all of them together are what has the name. A file that was being replaced stands
-under another name until it is whole: it counts where the one that it replaces is gone, and nowhere
-else.
+On HDFS a zombie may leave a file of an older epoch next to that of a newer one; the newer epoch
+counts, and a sealed file counts before all others. Before 0.3 a newer epoch began a file of its own
+after those of older ones, and all of them together have the name. A file that was being replaced
+stands under another name until it is whole: it counts where the one that it replaces is gone, and
+nowhere else.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class LegacyFile:
     """A file, under the name that headers know, or several that follow one another.
 
     Attributes:
-        name: without what the binding put behind it.
+        name: without what the binding put after it.
         parts: the files, at least one.
-        sealed: whether nobody may write to it; ``None`` where nothing tells.
+        sealed: whether no process may write to it; ``None`` where nothing tells.
         gap: why its files do not follow one another; empty when they do.
         notes: oddities that led to it.
         rivals: keys of other files of this name that hold bytes too.
@@ -100,7 +100,7 @@ def resolve(found: Iterable[PlacedFile], naming: Naming) -> LegacyFiles:
 
 
 def _chain(name: str, links: list[tuple[int, int, PlacedFile]]) -> tuple[int, LegacyFile]:
-    """Put the files of a name one behind the other, and give them the epoch of the last one.
+    """Put the files of a name one after the other, and give them the epoch of the last one.
 
     That one tells whether it is sealed.
     """

@@ -50,15 +50,15 @@ class Reason(StrEnum):
     UNREADABLE = "unreadable"
     """The header cannot be read."""
     NOT_WRITABLE = "not-writable"
-    """The store cannot write on in the files of this segment."""
+    """The store cannot continue in the files of this segment."""
     LINK = "link"
-    """A file of the segment, or the folder of some, is a link, which nobody follows."""
+    """A file of the segment, or the folder of some, is a link, which is never followed."""
     SEALED_UNKNOWN = "sealed-unknown"
     """The place does not tell whether a file is sealed."""
 
 
 class Oddity(StrEnum):
-    """What is not as in a segment to which nothing happened. None keeps it from being imported."""
+    """What differs from a segment to which nothing happened. None prevents its import."""
 
     NO_HEADER = "no-header"
     TORN_HEADER = "torn-header"
@@ -113,9 +113,9 @@ class LegacyFinding:
         message: of the refusal; empty without one.
         pieces: its bytes, in order and without gap, from ``start`` to ``length``.
         start: first readable offset.
-        length: offset behind the last byte.
+        length: offset after the last byte.
         sealed: whether it takes no more bytes.
-        rolling_bytes: a chunk gets no more from so many bytes on.
+        rolling_bytes: a chunk gets no more once it has this many bytes.
         header_key: file of the header; ``None`` where there is none.
         other_keys: files of the segment that hold none of its bytes, such as an empty chunk.
         notes: oddities.

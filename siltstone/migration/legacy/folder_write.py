@@ -32,7 +32,7 @@ class Span:
     Attributes:
         start: offset in the segment.
         length: bytes.
-        sealed: whether nobody may add to the chunk.
+        sealed: whether no process may add to the chunk.
     """
 
     start: int
@@ -56,7 +56,7 @@ def write_chunks(
         name: of the segment in the layout.
         spans: what becomes a chunk each.
         folder: of the layout.
-        suffix: what its binding puts behind names.
+        suffix: what its binding puts after names.
 
     Raises:
         SiltstoneError: the segment cannot be read, or was deleted.

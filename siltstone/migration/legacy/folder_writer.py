@@ -66,7 +66,7 @@ class FolderWriter:
         return sum(span.length for span in spans)
 
     def _check_free(self, segment: Segment, key: str, span: Span) -> None:
-        """Let nothing be overwritten but what an earlier rollback began. Raises ``OSError``."""
+        """Let only what an earlier rollback began be overwritten. Raises ``OSError``."""
         path = self._folder / key
         if not path.exists():
             return
@@ -104,7 +104,7 @@ class FolderWriter:
 
 
 def _lacking(one: MigratedSegment, finding: LegacyFinding) -> list[Span]:
-    """What the layout lacks of a segment. One that begins behind its end has a chunk of its own."""
+    """What the layout lacks of a segment. One that begins beyond its end has a chunk of its own."""
     begin = max(finding.length, one.info.start_offset)
     size = min(finding.rolling_bytes, FILE_BYTES_MAX)
     spans = list(cut(begin, one.info.length, size, sealed=one.info.sealed))

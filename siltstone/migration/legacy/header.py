@@ -5,7 +5,7 @@
     header  := entry*            entry := key "=" value "&"
     maxsize := "maxsize=" int64                 in front; further ones say nothing
     chunk   := int64 "=" name                   start offset and name
-    concat  := "concat=" int32 "@" int64        so many chunks of a source follow, to be shifted
+    concat  := "concat=" int32 "@" int64        this many chunks of a source follow, to be shifted
 
 Text is UTF-8. A name can hold neither ``&`` nor nothing, and nothing says how long a header is. So
 one whose last append was torn ends with text that no ``&`` closes; that is kept apart.
@@ -47,7 +47,7 @@ class ChunkOrderError(HeaderError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxSize:
-    """No chunk shall be longer than so many bytes; at least 1."""
+    """No chunk shall be longer than this many bytes; at least 1."""
 
     size: int
 
@@ -92,9 +92,9 @@ class Header:
         entries: all that a ``&`` closes, in order.
         chunks: in the order of their starts; several may have one start.
         dead_markers: concats that were begun, and whose source never came.
-        missing_chunks: of the last concat, so many chunks never came, and others did.
+        missing_chunks: of the last concat, this many chunks never came, and others did.
         nested: a concat stands inside another one, which shifts its chunks wrongly.
-        torn: what stands behind the last ``&``; empty when the header is whole.
+        torn: what stands after the last ``&``; empty when the header is whole.
         torn_chunk: the chunk that ``torn`` would be if just its ``&`` were missing, or ``None``.
     """
 
@@ -108,7 +108,7 @@ class Header:
 
     @property
     def max_size(self) -> int | None:
-        """The first ``maxsize``; ``None`` when there is none, which is no rolling."""
+        """The first ``maxsize``; ``None`` when there is none, which means no rolling."""
         return next((entry.size for entry in self.entries if isinstance(entry, MaxSize)), None)
 
     @property
@@ -127,7 +127,7 @@ def parse_header(raw: bytes, where: str) -> Header:
 
     Raises:
         HeaderError: there is no entry at all, or one is wrong.
-        ChunkOrderError: a chunk begins before the one in front of it.
+        ChunkOrderError: a chunk begins before the preceding one.
     """
     *whole, tail = raw.split(b"&")
     entries: list[Entry] = []
@@ -224,7 +224,7 @@ class _Shifted:
             self.chunks.append(chunk)
 
     def preview(self, entry: ChunkEntry) -> HeaderChunk | None:
-        """What ``entry`` would be behind all others; ``None`` where it cannot stand."""
+        """What ``entry`` would be after all others; ``None`` where it cannot stand."""
         shifts = self.left > 0 and not (self.fresh and entry.offset != 0)
         start = entry.offset + (self._shift if shifts else 0)
         return None if start < self._before else HeaderChunk(start=start, name=entry.name)
@@ -233,7 +233,7 @@ class _Shifted:
     def coming(self) -> int:
         """Chunks that are to follow, when a part of the source's header is there.
 
-        Behind a dead marker at 0 the target's own first chunk begins at 0, like one of a source.
+        After a dead marker at 0 the target's own first chunk begins at 0, like one of a source.
         """
         some = self._began or (not self.fresh and self._shift > 0)
         return self.left if some else 0
@@ -290,7 +290,7 @@ def _entry(part: bytes, where: str, position: int) -> Entry:
 
 
 def _int(text: str, bits: int) -> int | None:
-    """A decimal number of a sign and so many bits; ``None`` for anything else."""
+    """A decimal number of a sign and this many bits; ``None`` for anything else."""
     if not _INT.fullmatch(text):
         return None
     number = int(text)

@@ -1,4 +1,4 @@
-"""What a store has of a migration: segments with its mark, beside what the layout holds now."""
+"""What a store has of a migration: segments with its mark, next to what the layout holds now."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def sources_of(infos: Iterable[SegmentInfo], migration: str) -> set[str]:
 def unmarked(layout: LayoutFindings, known: Iterable[MigratedSegment]) -> list[LegacyFinding]:
     """Segments of the layout that could be imported, and were not.
 
-    The original's own books are none of them, where names in the store begin as in the layout.
+    The original's own books do not count, where names in the store begin as in the layout.
     """
     came = list(known)
     sources = {one.source for one in came}

@@ -1,9 +1,9 @@
 """Carry a plan out: bytes of a legacy layout become segments of a store, by copy or in place.
 
 Copied bytes go straight to long-term storage, as chunks of an import session, and become visible
-when the session is committed; in place, the session names the old files instead. A commit is whole
-or not at all, and says with the bytes where they came from. So a migration that was killed is
-planned again and goes on behind the last commit, and in the session in hand behind what was noted.
+when the session is committed; in place, the session names the old files instead. A commit happens
+whole or not at all, and says with the bytes where they came from. So a migration that was killed is
+planned again. It continues after the last commit, and in the open session after what was noted.
 Nothing here writes to the layout.
 """
 
@@ -65,7 +65,7 @@ ABSENT: Final = "absent"
 LEFT: Final = "left"
 
 LIFETIME: Final = timedelta(days=7)
-"""Of a session that nobody ends; its chunks are deleted then."""
+"""Of a session that is never ended; its chunks are deleted then."""
 
 IN_PLACE_BYTES_MAX: Final = 256 * GIB
 """A longer file is copied: the sums of one chunk have to fit in memory."""
@@ -84,7 +84,7 @@ _STATUS: Final[Mapping[Action, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InPlace:
-    """How files of the layout are called on the store's own long-term storage.
+    """The names of files of the layout on the store's own long-term storage.
 
     Attributes:
         prefix: of their keys; empty, or with ``/`` at its end.
@@ -123,7 +123,7 @@ class LegacyCopyWork:
 
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
-        """Open the layout, and see that the store is the one that is meant."""
+        """Open the layout, and check that the store is the one that is meant."""
         with (
             ImportTarget(self.layout.store, self.layout.uuid) as target,
             self.layout.open(share_of(self.rate, openings)) as place,
@@ -143,7 +143,7 @@ def bring(
     """Bring what the store lacks of a layout.
 
     Args:
-        plan: of this layout and store; nobody else changes either meanwhile.
+        plan: of this layout and store; nothing else changes either meanwhile.
         layout: where the files are.
         store: open, and owned with all of its containers.
         executor: where bytes are copied.
@@ -156,7 +156,7 @@ def bring(
 
     Raises:
         FencedError: another owner took the store over; what became visible stays.
-        PipelineError: a worker has not got the settings, the store or the folder.
+        PipelineError: a worker does not have the settings, the store or the folder.
     """
     lacking: dict[int, list[PlannedLegacySegment]] = {}
     for planned in plan.segments:
@@ -171,7 +171,7 @@ def bring(
     for some in lacking.values():
         spoilt: set[str] = set()
         for session in sessions_of(some, whole=plan.in_place):
-            # Behind a part that failed nothing of that segment can become visible.
+            # After a part that failed nothing of that segment can become visible.
             left = [share for share in session if share.planned.name not in spoilt]
             for outcome in bringing.carry_out(left) if left else ():
                 if outcome.status != OK:

@@ -1,4 +1,4 @@
-"""Links in a legacy layout: nothing reads through them, and what may lie behind one is refused."""
+"""Links in a legacy layout: nothing reads through them, and what may lie beyond one is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Links:
     folders: tuple[str, ...]
 
     def refused(self, chunks: Iterable[HeaderChunk], known: Container[str]) -> Refused | None:
-        """Why a segment cannot be taken of which a chunk is a link, or lies behind one.
+        """Why a segment cannot be taken if one of its chunks is a link, or lies beyond one.
 
         Args:
             chunks: as its header lists them.

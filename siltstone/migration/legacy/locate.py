@@ -75,7 +75,7 @@ class Located:
         )
 
     def in_place(self) -> InPlace:
-        """How the files are called there, and in which versions they lie there now.
+        """The names of the files there, and in which versions they lie there now.
 
         Raises:
             SettingsError: the layout does not lie on the store's long-term storage.
@@ -94,13 +94,13 @@ class Located:
 def located(text: str, store: Path | str, sealed: Path | None = None) -> Iterator[Located]:
     """Find a layout, until the end of the block.
 
-    Its folder may be gone: with its last file, where the store goes on in it.
+    Its folder may be gone: with its last file, where the store continues in it.
 
     Args:
         text: a folder, or ``storage:`` and a prefix of keys of the store's long-term storage.
         store: the store's settings file, or its folder.
-        sealed: a file with a name a line: what is sealed, in a place that does not tell or beside
-            what it tells.
+        sealed: a file with one name on each line: what is sealed, in a place that does not tell, or
+            in addition to what it tells.
 
     Raises:
         SettingsError, StoreNotFoundError: the store's settings are wrong, or not there.

@@ -1,4 +1,4 @@
-"""How the files of a legacy layout are called, by either of its two bindings.
+"""The names of the files of a legacy layout, by either of its two bindings.
 
 ::
 
@@ -39,7 +39,7 @@ _ROLLED = re.compile(r".+(\$header|\$offset\.[0-9]+)", re.DOTALL)
 _STATE = re.compile(r"(.+)\$state[12]?", re.DOTALL)
 _STATE_ON_HDFS = re.compile(_STATE.pattern + _BEHIND, re.DOTALL)
 _BOOKS: Final = "_system/containers/metadata"
-"""With the number of a container behind it, which is no offset."""
+"""With the number of a container after it, which is no offset."""
 
 
 class LegacyLayoutError(StoreError):
@@ -70,7 +70,7 @@ class Naming(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyName:
-    """A name without what its binding put behind it.
+    """A name without what its binding put after it.
 
     Attributes:
         name: as headers know it.
@@ -131,7 +131,7 @@ def read_name(key: str, naming: Naming, chained: Collection[str] = ()) -> Legacy
 
 
 def suffix_of(key: str, naming: Naming) -> str:
-    """What the binding that wrote a file of this layout put behind its name."""
+    """What the binding that wrote a file of this layout put after its name."""
     if naming is Naming.FILES:
         return ""
     known = read_name(key, naming)
@@ -185,7 +185,7 @@ def _naming_by_names(keys: Iterable[str], known: Collection[str]) -> Naming | No
 
 
 def _naming_by_states(keys: Collection[str]) -> Naming | None:
-    """The binding of segments from before there were headers, by what was noted beside each."""
+    """The binding of segments from before there were headers, by what was noted next to each."""
     there = set(keys)
     for key in there:
         if _STATE_ON_HDFS.fullmatch(key):

@@ -1,7 +1,7 @@
 """What a migration has to do: compare what was found with what the store has. Pure.
 
 Three attributes of a segment say that it came from a legacy layout, from which segment there, and
-as what. They are committed with its first bytes, so whoever looks later knows how far it came.
+as what. They are committed with its first bytes, so a later run knows how far it came.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Way(StrEnum):
     IN_PLACE = "in-place"
     """They become chunks, and stay as they are."""
     CODE_ONLY = "code-only"
-    """They become chunks, and new bytes go to files beside them: the layout goes on."""
+    """They become chunks, and new bytes go to files next to them: the layout continues."""
 
 
 class Action(StrEnum):
@@ -66,9 +66,9 @@ class LegacyOrigin:
 
     Attributes:
         start: first readable offset there.
-        length: offset behind the last byte.
+        length: offset after the last byte.
         sealed: whether it took no more bytes.
-        rolling_bytes: a chunk got no more from so many bytes on.
+        rolling_bytes: a chunk got no more once it had this many bytes.
         way: what became of its files.
     """
 
@@ -109,7 +109,7 @@ class PlannedLegacySegment:
         name: in the store.
         action: what is to be done.
         message: why not, or what is odd.
-        position: from which offset on bytes are lacking, for ``import`` and ``go-on``.
+        position: from which offset on bytes are missing, for ``import`` and ``go-on``.
     """
 
     finding: LegacyFinding

@@ -30,7 +30,7 @@ class Look:
 
     Attributes:
         known: segments of the store that came from the layout, by their names.
-        missing: segments of the layout that the store should have and has not, by their names.
+        missing: segments of the layout that the store should have and lacks, by their names.
     """
 
     known: dict[str, MigratedSegment]
@@ -51,9 +51,9 @@ class Look:
 def look(place: Located, view: StoreView) -> Look:
     """Look at a layout, and at what a store has of it.
 
-    The layout is examined between two looks at the store. So it holds of a segment that the store
-    has all the time no less than was flushed at the first one, and no more than there is at the
-    second one. Of what is made or deleted meanwhile nothing can be said.
+    The layout is examined between two looks at the store. So of a segment that the store has all
+    the time, it holds no less than was flushed at the first look, and no more than there is at the
+    second. Nothing can be said of what is made or deleted meanwhile.
 
     Args:
         place: where the layout lies.
@@ -116,7 +116,7 @@ def plan_going_on(place: Located, view: StoreView, under: str) -> MigrationPlan:
 
 
 def _examined(place: Located, view: StoreView) -> LayoutFindings:
-    """The layout; an empty one, where the store goes on in it and nothing of it is left."""
+    """The layout; an empty one, where the store continues in it and nothing of it is left."""
     with suppress(NoLegacyLayoutError):
         return place.examine(sources_of(view.segments(), place.migration))
     # The owner may have deleted the last segment since the view was made, or make the first one.

@@ -1,7 +1,7 @@
 """The end of a migration: back to the layout, or for good.
 
 Until it is finalised, every old file is where it was. A rollback first writes what was appended
-since in the old layout, looks whether a reader of it would find everything, and only then removes
+since in the old layout, checks whether a reader of it would find everything, and only then removes
 segments from the store. Each step may be repeated.
 """
 
@@ -77,7 +77,7 @@ def roll_back(place: Located, store: Store) -> Generator[ItemOutcome]:
     problems = {one.info.name: failed.get(one.info.name) or _not_back(one) for one in again}
     if goes_on:
         if any(problems.values()):
-            # What is deleted from the store goes from the layout as well, as long as it goes on.
+            # What is deleted from the store goes from the layout as well, as long as it continues.
             for name, problem in problems.items():
                 text = problem or "another segment is not back, so nothing was removed"
                 yield ItemOutcome(subject=name, status=FAILED, message=text)
@@ -102,7 +102,7 @@ def roll_back(place: Located, store: Store) -> Generator[ItemOutcome]:
 def look_at_roll_back(place: Located, store: Store) -> Generator[ItemOutcome]:
     """Say of each segment what ``roll_back`` would do; ``store`` may be read-only.
 
-    Raises like ``roll_back``. What can only be seen by writing, or by comparing bytes, is not told.
+    Raises like ``roll_back``. It does not report what only writing, or comparing bytes, can show.
     """
     _check_folder(place, store)
     for one in _back(place, store)[1]:
@@ -162,7 +162,7 @@ def _ready(place: Located, store: Store) -> tuple[Sequence[MigratedSegment], boo
 
 
 def finalise(place: Located, store: Store) -> Generator[ItemOutcome]:
-    """Let a migration be for good: of one in place, old files are ordinary chunks from then on.
+    """Make a migration final: if it was in place, old files are ordinary chunks from then on.
 
     Headers of imported segments, and their empty files, are deleted where the layout became chunks;
     where it was copied it stays as it is.
@@ -188,7 +188,7 @@ def finalise(place: Located, store: Store) -> Generator[ItemOutcome]:
 
 
 def _check_folder(place: Located, store: Store) -> None:
-    """Let a folder be gone only where its files became chunks, and no segment has any of them.
+    """Accept that a folder is gone only where its files became chunks that no segment has.
 
     Raises:
         NoLegacyLayoutError: it is gone otherwise.
@@ -276,7 +276,7 @@ def _check_same(place: Located, store: Store, one: MigratedSegment) -> None:
 
 
 def _is_changed(one: MigratedSegment) -> bool:
-    """Whether the layout lacks what happened since; what it lost is told by a later look."""
+    """Whether the layout lacks what happened since; a later look reports what it lost."""
     finding = one.finding
     if finding is None or finding.verdict is not ImportVerdict.IMPORTABLE:
         return False
@@ -287,7 +287,7 @@ def _is_changed(one: MigratedSegment) -> bool:
 def _check_writable(
     place: Located, layout: LayoutFindings | None, store: Store, known: Sequence[MigratedSegment]
 ) -> None:
-    """Look whether the layout can take all that changed, before anything is written.
+    """Check whether the layout can take all that changed, before anything is written.
 
     Raises:
         MigrationStateError: it cannot; one segment is named, and why.

@@ -1,4 +1,4 @@
-"""Chunks that several headers list: who they belong to, or that nobody can tell. Pure.
+"""Chunks that several headers list: the segment they belong to, or that it is unknown. Pure.
 
 A concat moves a source's chunks into the target's header and then deletes the source's own. When
 that deletion failed, both list them; the target has them since.
@@ -14,7 +14,7 @@ from siltstone.migration.legacy.names import Naming, is_chained, read_name, segm
 
 
 def settle_shared(findings: Sequence[LegacyFinding]) -> list[LegacyFinding]:
-    """Refuse segments whose chunks belong to another one, or to nobody for certain."""
+    """Refuse segments whose chunks belong to another one, or to none for certain."""
     users: dict[str, list[str]] = {}
     for finding in findings:
         for piece in finding.pieces:

@@ -64,7 +64,7 @@ class _Plan:
 
 
 class CannotWriteError(Exception):
-    """Why the layout cannot take what a segment has more; the message says it."""
+    """Why the layout cannot take the new bytes of a segment; the message says it."""
 
 
 class LegacyStorageWriter:
@@ -84,7 +84,7 @@ class LegacyStorageWriter:
         self._store = store
 
     def check(self, one: MigratedSegment, finding: LegacyFinding, *, sealed: bool) -> None:
-        """Look whether ``write`` can do its work; nothing is changed.
+        """Check whether ``write`` can do its work; nothing is changed.
 
         Args:
             one: the segment.
@@ -103,8 +103,8 @@ class LegacyStorageWriter:
         """Let the layout have all that the store has of a segment; return how many bytes.
 
         Raises:
-            CannotWriteError: something came in the way since the check.
-            ChunkError, SegmentError: storage or the store failed; a repeat goes on.
+            CannotWriteError: something got in the way since the check.
+            ChunkError, SegmentError: storage or the store failed; a repeat continues.
         """
         plan = self._plan(one, finding)
         segment = self._store.segment(one.info.name)
@@ -140,7 +140,7 @@ class LegacyStorageWriter:
         return _Plan(parts=parts, header=finding.header_key, position=len(raw), entries=entries)
 
     def _continued(self, raw: bytes, new: list[ChunkEntry], key: str) -> bytes:
-        """What has to be appended to a header, so that it lists ``new`` behind all others."""
+        """What has to be appended to a header, so that it lists ``new`` after all others."""
         before = parse_header(raw, key)
         entries = self._encoded(new, key)
         torn = before.torn.encode()

@@ -38,14 +38,14 @@ def verify(
 ) -> Generator[ItemOutcome]:
     """Compare all segments of a migration with their files.
 
-    What was made, appended, truncated or deleted in the store since is passed over. What seems
-    wrong is looked at again, while an owner changes it.
+    What was made, appended, truncated or deleted in the store since is ignored. What seems wrong is
+    looked at again, while an owner changes it.
 
     Args:
         place: where the layout lies.
         view: the store; stays open until the end.
         executor: where bytes are compared.
-        begin: a look at both behind the opening of the view; ``None`` makes one.
+        begin: a look at both after the opening of the view; ``None`` makes one.
         rate: bytes a second that are read at most, of both sides; ``None`` means no limit.
 
     Yields:
@@ -53,7 +53,7 @@ def verify(
         ``failed``.
 
     Raises:
-        PipelineError: a worker has not got the settings, the store or the folder.
+        PipelineError: a worker does not have the settings, the store or the folder.
         LegacyLayoutError, OSError, ChunkError: as ``examine``.
     """
     seen = begin or look(place, view)
@@ -126,7 +126,7 @@ def _compared_from(one: MigratedSegment) -> int:
 
 
 def _compared_to(one: MigratedSegment) -> int:
-    """Where that ends; the store may have written on in the layout."""
+    """Where that ends; the store may have written more in the layout."""
     if one.origin.way is Way.CODE_ONLY and one.finding is not None:
         return min(one.finding.length, max(one.info.flushed_length, one.origin.length))
     return one.origin.length

@@ -27,7 +27,7 @@ class MoveItem:
 
     Attributes:
         name: the same at both.
-        length: bytes that are copied; the old one may have more behind them that nobody names.
+        length: bytes that are copied; the old one may have more after them that nothing names.
         sums: CRC32C of each block: u32[], little-endian; none of what has none.
         found: length of what has this name at the new place; ``None`` when nothing has.
         doubted: what is found may be other bytes, so it is compared; else it is not the object.
@@ -80,7 +80,7 @@ def _moved(
         return ItemOutcome(subject=item.name, status=SAME, length=item.length)
     pieces = partial(_pieces, source, room, item)
     try:
-        # Tasks of a move are threads of its driver, which nobody else works beside.
+        # Tasks of a move are threads of its driver; nothing else works there meanwhile.
         for taken in (item.found is not None, True):
             if taken:
                 delete(target, item.name)

@@ -1,4 +1,4 @@
-"""What a store names, for a new place; and of what that place may have other bytes under one name.
+"""What a store names, for a new place; and which names may have other bytes at that place.
 
 A name in place may come again, for another chunk with a higher id. So the first copy of a store
 notes the highest id of such a chunk in each container. What has no higher one lay there then, and

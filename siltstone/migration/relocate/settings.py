@@ -1,4 +1,4 @@
-"""The settings file of a store that moves: replaced at once, and what it was kept beside it."""
+"""The settings file of a store that moves: replaced at once, its old content kept next to it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from siltstone.store.manifest import MANIFEST_NAME, read_manifest_at
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
 
 MOVED_NAME: Final = "system/store-moved"
-"""The store manifest at an old place that is not the store's any more."""
+"""The store manifest at an old place that is no longer the store's."""
 
 BEFORE: Final = ".before-switch"
-"""Behind the name of the settings file: what it was before a switch."""
+"""After the name of the settings file: its content before a switch."""
 
 
 def same_place(one: EffectiveSettings, other: EffectiveSettings) -> bool:
@@ -29,9 +29,9 @@ def same_place(one: EffectiveSettings, other: EffectiveSettings) -> bool:
 
 
 def replace_settings(old: Path, new: Path) -> None:
-    """Let ``old`` have the content of ``new``, at once; what it had stays beside it.
+    """Let ``old`` have the content of ``new``, at once; what it had stays next to it.
 
-    ``new`` may be what is beside it since another switch. So that is replaced last: until then the
+    ``new`` may be what is next to it since another switch. So that is replaced last: until then the
     call can be repeated.
     """
     draft = old.with_name(f".{old.name}.switch")
@@ -48,7 +48,7 @@ def replace_settings(old: Path, new: Path) -> None:
 
 
 def is_switched(settings: EffectiveSettings, environment: Environment) -> bool:
-    """Whether the store came where its settings say by a switch, whose last step is made up for.
+    """Whether a switch brought the store to where its settings say; its last step is made up for.
 
     Raises:
         SettingsError: the settings from before it are damaged.

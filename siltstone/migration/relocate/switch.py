@@ -1,9 +1,9 @@
-"""Another long-term storage for a store that lives: copied while it works, then switched.
+"""Another long-term storage for a store in use: copied while it works, then switched.
 
 Names of chunks and what metadata says of them do not depend on the binding, so the new place gets
 the same objects under the same names. Chunks come first, as often as one likes. The switch holds
-every log, so that nobody opens the store; it brings the rest and what changed, looks whether all is
-there, takes the name of the store away from the old place, gives it to the new one, and then
+every log, so that no process opens the store. It brings the rest and what changed, checks whether
+all is there, takes the name of the store away from the old place, gives it to the new one, and then
 replaces the settings. Nothing else changes at the old place.
 """
 
@@ -63,7 +63,7 @@ class MoveReport:
         size: their bytes.
         copied: how many of them were copied by this call; the others were there.
         copied_bytes: bytes of these.
-        removed: objects at the new place that the store has not got any more.
+        removed: objects at the new place that the store no longer has.
         settings: the settings file that was replaced; ``None`` after a copy.
     """
 
@@ -91,7 +91,7 @@ def copy_storage(
             that must be empty at first, and is this store's alone.
         executor: where chunks are copied; ``None`` means threads of this process.
         rate: bytes a second that are read at most, at least 1; ``None`` means no limit.
-        progress: told how far it is.
+        progress: called with how far it is.
 
     Raises:
         SettingsError: the two files differ by more, or not at all.
@@ -123,22 +123,22 @@ def switch_storage(
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
 ) -> MoveReport:
-    """Let a store that nobody has open go on at a new place.
+    """Let a store that no process has open continue at a new place.
 
-    A call that died may be repeated; behind one that did all it does nothing.
+    A call that died may be repeated; after one that did all it does nothing.
 
     Args:
         store: settings file of the store, or its folder. Afterwards the file is the other one, and
-            what it was lies beside it with ``BEFORE`` behind its name.
+            its old content lies next to it, with ``BEFORE`` after its name.
         settings: see ``copy_storage``.
         executor: where what is left is copied; ``None`` means threads of this process.
-        progress: told how far it is.
+        progress: called with how far it is.
 
     Raises:
-        StoreInUseError: somebody owns a container; nothing was changed.
+        StoreInUseError: a process owns a container; nothing was changed.
         StoreError: an object is not at the new place as it should be; or see ``copy_storage``.
         CapabilityError: the store writes a legacy layout; nothing was changed.
-        FencedError: somebody took a container over meanwhile; nothing was switched.
+        FencedError: another owner took a container over meanwhile; nothing was switched.
         CorruptDataError, PipelineError, ChunkError, SettingsError: see ``copy_storage``.
     """
     environment = SystemEnvironment()
@@ -152,7 +152,7 @@ def switch_storage(
         target = stack.enter_context(closing(open_storage(new, environment)))
         moved = manifest_at(source, MOVED_NAME)
         if moved is not None and manifest_at(source, MANIFEST_NAME) is None:
-            # A call died here; nobody could open the store since, so the new place is still whole.
+            # A call died here; no open was possible since, so the new place is still whole.
             _check_begun(target, moved)
             _name(target, moved)
             report = MoveReport(objects=0, size=0, copied=0, copied_bytes=0, removed=0)
@@ -276,7 +276,7 @@ def _rest(
     executor: Executor,
     progress: Progress,
 ) -> MoveReport:
-    """Bring what the new place lacks, take away what it has too much of, and look at all of it."""
+    """Bring what the new place lacks, remove what it has in excess, and look at all of it."""
     with store_view(old.file) as view:
         _refuse_legacy(view)
         _begin(target, view.manifest)
@@ -311,7 +311,7 @@ def _rest(
 
 @contextmanager
 def _held(assembly: Assembly) -> Iterator[Callable[[], None]]:
-    """Hold every log, so that nobody owns the store; the block gets what looks whether it is so."""
+    """Hold every log, so that no process owns the store; the block gets a check that it is so."""
     logs: list[FencedLog] = []
     try:
         for index in range(assembly.manifest.container_count):
@@ -350,14 +350,14 @@ def _check_begun(target: ChunkStorage, manifest: StoreManifest) -> None:
 
 
 def _unname(source: ChunkStorage, manifest: StoreManifest, check: Callable[[], None]) -> None:
-    """Take the name of the store away from the old place, unless somebody took it over."""
+    """Take the name of the store away from the old place, unless another owner took it over."""
     check()
     _put(source, MOVED_NAME, manifest)
     delete(source, MANIFEST_NAME)
     try:
         check()
     except BaseException:
-        # Whoever took over before that has the store open, and shall find it again.
+        # An owner that took over before that has the store open, and shall find it again.
         _put(source, MANIFEST_NAME, manifest)
         delete(source, MOVED_NAME)
         raise

@@ -1,4 +1,4 @@
-"""Salvage: what chunks alone give back of a store whose metadata cannot be had any more."""
+"""Salvage: what chunks alone give back of a store whose metadata can no longer be read."""
 
 from __future__ import annotations
 

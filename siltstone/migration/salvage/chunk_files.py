@@ -23,7 +23,7 @@ class ChunkFile:
         folder: the folder of its segment; ``None`` when it does not tell one: shared chunks,
             imported ones, and names that are not ours.
         start: offset of its first byte in that segment.
-        epoch: of the owner who made it.
+        epoch: of the owner that made it.
         chunk_id: its id, higher for chunks that an owner began later.
     """
 

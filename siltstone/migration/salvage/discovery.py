@@ -42,7 +42,7 @@ class ContainerLook:
     Attributes:
         evidence: of each segment.
         tables: what there is of each table.
-        doubts: why its newest state cannot be had; none when it can.
+        doubts: why its newest state cannot be read; none when it can.
         left_out: what is not brought; ``None`` when nothing tells it.
     """
 
@@ -82,7 +82,7 @@ async def look_at_container(
             doubts = ()
         except CorruptDataError as error:
             doubts = (str(error),)
-        # Behind the view, so that whatever it names was there by now.
+        # After the view, so that whatever it names was there by now.
         lengths = await chunk_lengths(storage, container)
         if view is not None:
             lengths |= await in_place_lengths(storage, chunks_of(view.replica.tables))
@@ -120,7 +120,7 @@ def _is_whole(evidence: Evidence) -> bool:
 async def _check_still(
     view: LostView, container: int, storage: AsyncChunkStorage, environment: Environment
 ) -> None:
-    """Refuse a store that somebody changes: what he drops is no loss."""
+    """Refuse a store that an owner changes: what it drops is no loss."""
     if not await is_newest(view, container, storage, environment):
         raise changed_meanwhile(container)
 
@@ -259,7 +259,7 @@ def _by_last_chunk(proven: Sequence[Evidence]) -> dict[str, Evidence]:
 
 
 def _add_grown(evidence: Evidence | None, file: ChunkFile, committed: int) -> None:
-    """A chunk that the state knows is longer now: bytes behind the end of its segment."""
+    """A chunk that the state knows is longer now: bytes beyond the end of its segment."""
     if evidence is None or evidence.proof is None or file.length <= committed or not file.folder:
         return
     evidence.named.append(

@@ -45,8 +45,8 @@ async def bring(
 ) -> tuple[int, int]:
     """Write all targets and the lines of tables, sealed; return bytes written and segments.
 
-    What an earlier run wrote is gone on with. The bytes of a target are those of its plan, which is
-    an attribute from its first moment, so what is there is always a beginning of them.
+    What an earlier run wrote is continued. The bytes of a target are those of its plan, which is an
+    attribute from its first moment, so what is there is always a beginning of them.
 
     Raises:
         SegmentExistsError: there is a segment of such a name that is not of this plan.

@@ -20,7 +20,7 @@ _BEGIN = bytes((1, 1, 0, 0))
 async def log_records(storage: AsyncChunkStorage, container: int) -> AsyncIterator[TableRecord]:
     """Yield every whole record of the table log, by place; some more than once.
 
-    A chunk may be read from its middle, and go on behind damage: a record is taken where it
+    A chunk may be read from its middle, and may continue after damage: a record is taken where it
     matches its own sum and says that its place is the one that it has.
 
     Raises:
@@ -65,13 +65,13 @@ def _records(data: bytes, start: int, name: str) -> Iterator[tuple[int, TableRec
 
 @dataclass(slots=True, kw_only=True)
 class LogOverlay:
-    """What records change behind a state; without one, behind nothing.
+    """What records change after a state; without one, from the beginning.
 
     Attributes:
         position: table version up to which they were taken.
         crc: running sum there.
         values: newest version and value of each key that they set or remove, by table and key.
-        removed: ranges of keys that they remove: version, table, first key, key behind the last.
+        removed: ranges of keys that they remove: version, table, first key, key after the last.
         gaps: table versions between which none is there, in order.
     """
 
@@ -82,7 +82,7 @@ class LogOverlay:
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
     def take(self, record: TableRecord) -> None:
-        """Apply a record that is behind those before it; any other is known already."""
+        """Apply a record that follows those before it; any other is known already."""
         start = record.table_version - record.length
         if start < self.position:
             return
@@ -112,7 +112,7 @@ class LogOverlay:
         self.values[table_id, key] = version, whole
 
     def is_removed(self, table_id: int, key: bytes, version: int) -> bool:
-        """Whether a key of the state that has this version is removed by a range behind it."""
+        """Whether a key of the state that has this version is removed by a range after it."""
         return any(
             removed > version and at == table_id and low <= key and (not high or key < high)
             for removed, at, low, high in self.removed

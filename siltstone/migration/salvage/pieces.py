@@ -30,7 +30,7 @@ class ChunkPiece:
 
     @property
     def end(self) -> int:
-        """Offset behind the last byte."""
+        """Offset after the last byte."""
         return self.offset + self.length
 
     @property
@@ -51,7 +51,7 @@ def painted(pieces: Iterable[ChunkPiece]) -> tuple[list[ChunkPiece], list[str]]:
     """Lay pieces over one another, the later over the earlier; return what is seen, in order.
 
     A piece counts from its first byte to its last, and hides what came before it there. Where an
-    earlier piece reaches behind the end of a later one, its rest is shown and named: nothing tells
+    earlier piece reaches beyond the end of a later one, its rest is shown and named: nothing tells
     whether the later one was the end of the segment then.
     """
     seen: list[ChunkPiece] = []

@@ -1,4 +1,4 @@
-"""What a salvage found of each segment, and what it may be called."""
+"""What a salvage found of each segment, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class SalvagedSegment:
     """What there is of one segment.
 
     Attributes:
-        name: of the segment; of bytes that belong to nobody knows whom, that of their chunk.
+        name: of the segment; of bytes whose segment is unknown, that of their chunk.
         container: that it was found in.
         verdict: what it may be called.
         start_offset: its first byte, as far as is known.
-        end: behind its last byte that was found.
+        end: the offset after its last byte that was found.
         proven: a checkpoint proves what lies below, but for ``missing``; ``None`` when none does.
         missing: known gaps, in order.
         why: why the verdict is not better; empty for an exact one.
@@ -110,7 +110,7 @@ class SalvagedTable:
     Attributes:
         name: of the table; ``table N`` with its number when nothing tells its name.
         container: that it was found in.
-        verdict: what it may be called. ``exact``: a checkpoint and the table log behind it say all
+        verdict: what it may be called. ``exact``: a checkpoint and the table log after it say all
             that is in it. ``prefix``: no update up to ``version`` is missing, later ones may be.
             ``guessed``: updates are missing in between.
         keys: that are in it, as far as is known.
@@ -161,7 +161,7 @@ class SalvageReport:
 
     Attributes:
         segments: by container, then by name.
-        doubts: by container, why its newest state cannot be had; none for one that is whole.
+        doubts: by container, why its newest state cannot be read; none for one that is whole.
         tables: by container, then by name.
         left_out: by container, what is known and not brought; none of a container without a state,
             for nothing tells it there.

@@ -34,18 +34,18 @@ from siltstone.store.settings.effective import EffectiveSettings, load_settings
 def salvage_store(path: Path | str, into: Path | str | None = None) -> SalvageReport:
     """Say what chunks give back of each segment of a store, and bring that into a new store.
 
-    Tier 1 is asked for nothing. From the newest metadata that can be built come the segments that a
+    Tier 1 is asked for nothing. The newest metadata that can be built gives the segments that a
     checkpoint proves; where that is not the newest state, or there is none, names and lengths of
     chunks say what else there is. In the new store they are sealed, below ``salvage/``; a segment
-    with gaps becomes one for each run between them, so no byte stands beside another one that it
+    with gaps becomes one for each run between them, so no byte stands next to another one that it
     did not follow. A table becomes one as well, with a line of JSON for each key. Retention rules
     and writers are not brought: the report says what they are. The older store is only read.
 
-    May be killed and repeated: a repeated run goes on with what is there.
+    May be killed and repeated: a repeated run continues with what is there.
 
     Args:
         path: settings file of the older store, or its folder.
-        into: that of the new store, which nobody else may own; ``None`` only looks.
+        into: that of the new store, which no other process may own; ``None`` only looks.
 
     Raises:
         FormatError: a newer version wrote the store.
@@ -126,7 +126,7 @@ async def _look(
         tables += look.tables
         if look.left_out is not None:
             left.append(look.left_out)
-    # Behind all segments, so that no name of one depends on a table's.
+    # After all segments, so that no name of one depends on a table's.
     tables = [
         replace(table, target=target_name(f"{table.name}.table", None, taken)) for table in tables
     ]

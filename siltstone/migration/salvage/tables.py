@@ -29,7 +29,7 @@ class TableState:
     Attributes:
         container: its index.
         rows: of the newest state that can be built; ``None`` without any.
-        log: what records of the table log say behind that.
+        log: what records of the table log say after that.
         doubts: why that state is not the newest one; none when it is.
     """
 

@@ -24,7 +24,7 @@ class Proof:
 
     Attributes:
         start_offset: its first readable byte.
-        length: behind its last byte that lies in chunks.
+        length: the offset after its last byte that lies in chunks.
         sealed_length: its whole length, if it was sealed.
         pieces: what of it is there and matches its sums, in order.
         missing: what is not, in order.
@@ -46,7 +46,7 @@ class Evidence:
         container: that it was found in.
         proof: what a checkpoint says; ``None`` when none does.
         named: pieces that names of chunks speak of and no checkpoint does, the oldest first.
-        doubts: why nobody can be sure whose bytes the named ones are.
+        doubts: why it is not certain whose bytes the named ones are.
         attributes: that are known.
         attributes_proven: a checkpoint says so.
     """

@@ -10,7 +10,7 @@ from siltstone.core.constants import MIB
 from siltstone.pipelines.work import in_groups
 
 RUN_BYTES: Final = 32 * MIB
-"""What one task copies of a file at most: a killed migration does again what it was at."""
+"""What one task copies of a file at most: a killed migration repeats the tasks in progress."""
 
 GROUP_BYTES: Final = 8 * MIB
 """Runs of several files are one task as long as they are no more than this together."""

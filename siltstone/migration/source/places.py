@@ -17,7 +17,7 @@ READ_BYTES: Final = 4 * MIB
 """Of a file, read by one request to a service at the other end of a network."""
 
 OUR_PREFIXES: Final = ("data/", "system/", "import/")
-"""What a store keeps beside an old layout when both share a root."""
+"""What a store keeps next to an old layout when both share a root."""
 
 _LITTER: Final = ".nfs"
 """What an NFS client leaves in place of a file that is removed while it is open."""
@@ -59,7 +59,7 @@ class LegacyPlace(Protocol):
 
     @property
     def piece_bytes(self) -> int:
-        """How many bytes are best read at a time by who moves them on."""
+        """How many bytes are best read at a time by code that moves them on."""
         ...
 
     def files(self) -> Iterator[PlacedFile]:
@@ -84,8 +84,8 @@ class FolderPlace:
 
     Args:
         folder: all of the layout.
-        sealed: keys of files that are sealed beside those whose modes say so, as a copy that keeps
-            no modes has them.
+        sealed: keys of files that are sealed in addition to those whose modes say so, as a copy
+            that keeps no modes has them.
     """
 
     def __init__(self, folder: Path, sealed: frozenset[str] = frozenset()) -> None:
@@ -159,10 +159,10 @@ class StoragePlace:
     """A prefix of the keys of a binding, such as of a bucket. It does not tell what is sealed.
 
     Args:
-        storage: who reads; whoever made it closes it.
+        storage: what reads; the code that made it closes it.
         prefix: of the keys; empty, or with ``/`` at its end.
-        sealed: keys below the prefix that are sealed, and all others are not; ``None`` when nobody
-            knows.
+        sealed: keys below the prefix that are sealed, and all others are not; ``None`` when it is
+            not known.
     """
 
     def __init__(

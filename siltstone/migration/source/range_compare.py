@@ -23,7 +23,7 @@ from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, pa
 from siltstone.pipelines.worker_store import worker_store
 
 LOOKS_MAX: Final = 5
-"""Looks at what seems wrong, while each shows something else than the one before."""
+"""Looks at what seems wrong, while each shows something other than the one before."""
 
 DIFFERS: Final = "differs"
 

@@ -54,7 +54,7 @@ class WorkerLayout:
 
 
 class PacedPlace:
-    """A place that is read no faster than so many bytes a second.
+    """A place that is read no faster than this many bytes a second.
 
     Args:
         inner: what is read.

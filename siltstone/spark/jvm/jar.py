@@ -36,7 +36,7 @@ def find_jar() -> Path:
     """Return the jar.
 
     Raises:
-        JarError: it was never built, or from other sources than those beside it.
+        JarError: it was never built, or from other sources than those next to it.
     """
     if not JAR.is_file():
         raise JarError(f"there is no {JAR}; {_WAY_OUT}")

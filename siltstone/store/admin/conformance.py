@@ -1,7 +1,7 @@
-"""Runs the published suite on the long-term storage of a store, and leaves nothing behind.
+"""Runs the published suite on the long-term storage of a store, and leaves nothing there.
 
-The suite is named to pytest by its module: it stands beside the product, not below it. This module
-imports pytest, so it is imported only when somebody asks for it.
+The suite is named to pytest by its module: it stands next to the product, not below it. This module
+imports pytest, so it is imported only when it is asked for.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SUITE: Final = "siltstone.testing.chunk_conformance"
 CALLS_MAX: Final = 20_000
 BYTES_MAX: Final = 256 * MIB
 PREFIX_BYTES: Final = 128
-"""So much of a name is kept free for the prefix of the run, and for one of the binding's own."""
+"""This much of a name is kept free for the prefix of the run, and for the binding's own."""
 OPTIONAL: Final = ("append", "concat", "seal", "used_space", "free_space")
 AREA: Final = "conformance"
 
 OPTIONS: Final = (
     "--pyargs", SUITE,
-    # Whatever stands around in this folder, or is installed, is none of the suite's business.
+    # Files that lie in this folder, or plugins that are installed, must not affect the suite.
     "-c", os.devnull, "--rootdir", os.curdir, "--noconftest", "--disable-plugin-autoload",
     "--import-mode=importlib", "--capture=sys", "-W", "ignore",
     "-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:faulthandler",
@@ -54,7 +54,7 @@ def check_conformance(path: Path | str, tell: Callable[[Probe], None], only: str
 
     Args:
         path: settings file of the store, or its folder.
-        tell: is told of each check when it ended, and of the cost in the end.
+        tell: called with each check when it has ended, and with the cost at the end.
         only: run the checks whose names hold this, such as ``create`` or ``list or read``.
 
     Raises:
@@ -99,9 +99,9 @@ def run_suite(
 
 @contextmanager
 def _stopped_by_signals(spending: Spending) -> Iterator[None]:
-    """Let the first signal break into no call.
+    """Let the first signal interrupt no call.
 
-    It stops the run, and what it does otherwise comes in the end. A second one does that at once.
+    It stops the run, and its usual effect comes at the end. A second one does that at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -178,12 +178,12 @@ class _Run:
             self._cases.append((report.outcome, _reason(report, case.rstrip("]"))))
 
     def pytest_runtest_logfinish(self) -> None:
-        """Go no further when there is nothing left to spend, or somebody wants it to end."""
+        """Go no further when there is nothing left to spend, or when the run was asked to end."""
         if self._spending.is_spent() or self._spending.is_stopped:
             raise pytest.exit.Exception("spent", 0)
 
     def pytest_exception_interact(self, call: pytest.CallInfo[object]) -> None:
-        """End with whatever is no failure of a check, such as a signal."""
+        """End with anything that is no failure of a check, such as a signal."""
         error = None if call.excinfo is None else call.excinfo.value
         if error is not None and not isinstance(error, Exception | pytest.fail.Exception):
             self._stopped = error

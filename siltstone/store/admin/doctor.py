@@ -32,12 +32,12 @@ from siltstone.store.admin.storage_probes import (
 from siltstone.store.local_index import check_local_index
 
 SKEW_S = 5.0
-"""More than clocks differ that are kept by anything."""
+"""More than synchronised clocks differ."""
 ROOM_BYTES = GIB
 NEWEST_COUNT = 4
-"""The newest frames; the last one may be the end of an owner, which has no time."""
+"""The newest frames; the last one may be an owner's end marker, which has no time."""
 LEFT_S = 3600.0
-"""No doctor works for so long."""
+"""No doctor works for this long."""
 
 
 def diagnose(path: Path | str) -> Iterator[Probe]:

@@ -25,14 +25,14 @@ def init_store(
 
     The settings file comes last: a folder that has one holds a whole store, whose containers were
     opened once. What was made before a failure is removed again; a call that was killed leaves what
-    the same call goes on with.
+    the same call continues with.
 
     Args:
         folder: made when it is missing; it may hold other things.
         containers: fixed for the life of the store; more of them share the work of more processes.
         binding: name of the binding that speaks to long-term storage.
         options: its settings, written as they are, so ``${NAME}`` stands for a variable there too;
-            without a ``path`` the binding ``nfs`` has its folder beside the settings, and ``None``
+            without a ``path`` the binding ``nfs`` has its folder next to the settings, and ``None``
             is for it alone.
         log: name of the tier-1 log.
         log_options: its settings, likewise, of which the log ``file`` needs none.

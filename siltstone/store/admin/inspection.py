@@ -95,7 +95,7 @@ class Inspection:
             try:
                 return await asyncio.gather(*heads)
             finally:
-                # Those that were not begun when another one failed are not looked at any more.
+                # Those that were not begun when another one failed are no longer looked at.
                 stop.set()
                 for head in heads:
                     head.cancel()
@@ -107,7 +107,7 @@ class Inspection:
     ) -> Iterator[FrameView]:
         """Yield frames from index ``start`` on; ``None`` begins with the first one kept.
 
-        Frames that an owner truncates meanwhile are passed over.
+        Frames that an owner truncates meanwhile are skipped.
 
         Raises:
             LogTruncatedError: ``start`` lies below the first frame that is kept; or the log was
@@ -143,12 +143,12 @@ class Inspection:
             try:
                 data = self._read(stat.name, stat.length)
             except ChunkNotFoundError:
-                # Its owner is at work and needs it no more.
+                # Its owner is at work and no longer needs it.
                 continue
             yield journal_file_view(container, stat.name, data)
 
     def verify_journal(self, container: int) -> Iterator[Finding]:
-        """Yield what a boot would pass over or fail at, and what it would miss.
+        """Yield what a boot would skip or fail at, and what it would miss.
 
         Damage of files that no boot needs any more is a warning.
 
@@ -174,7 +174,7 @@ class Inspection:
                 yield Finding(severity="warning", where=where, message=warning)
             missing = self._missing(recovered)
             if missing:
-                # An owner may be at work: what its newest state does not name may go.
+                # An owner may be at work: what its newest state does not name may be deleted.
                 again = asyncio.run(self.recovered(container))
                 named = set() if again is None else {name for name, _ in _named(again)}
                 yield from (finding for finding in missing if finding.where in named)

@@ -1,9 +1,8 @@
-"""Making a store in several steps. A call that was killed is gone on with by the same call.
+"""Making a store in several steps. The same call continues one that was killed.
 
-While it is made, its settings lie beside their place under a name that says what it is made from,
-and long-term storage has no store manifest, or nobody but the next call knows where it is. So
-nobody opens it, and a repeat knows what is its own. That file is locked as long as a call is at
-work.
+While it is made, its settings lie next to their place under a name that says what it is made from,
+and long-term storage has no store manifest, or only the next call knows where it is. So no process
+opens it, and a repeat knows what is its own. That file is locked as long as a call is at work.
 """
 
 from __future__ import annotations
@@ -238,7 +237,7 @@ def _draft(
 @contextmanager
 def _held(draft: Path) -> Iterator[None]:
     """Hold the lock of a draft. Raises ``StoreInUseError``, ``StoreExistsError``."""
-    with draft.open("r+b") as file:  # NFS gives this lock to who may write
+    with draft.open("r+b") as file:  # NFS gives this lock to writers only
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -328,7 +327,7 @@ def _first_drafts(site: Site) -> list[Path]:
 
 
 def _tidy(site: Site) -> None:
-    """Remove what calls have worked with, behind the settings file, those that were killed too."""
+    """Remove what calls have worked with, killed ones too, once the settings file is there."""
     # The draft last: it says that the settings file is of this call.
     for path in (*_first_drafts(site), *_drafts(site)):
         path.unlink(missing_ok=True)

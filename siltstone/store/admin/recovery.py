@@ -27,7 +27,7 @@ def recover_store(
     deep: bool = False,
     tell: Callable[[RecoveryReport], None] = lambda _: None,
 ) -> list[RecoveryReport]:
-    """Say what would be lost if a store went on without its tier-1 logs, or let it go on.
+    """Say what would be lost if a store continued without its tier-1 logs, or let it continue.
 
     A container whose log is whole is left as it is, unless its metadata on long-term storage is
     damaged: that is written again then, with all that the log holds. What was acknowledged after
@@ -41,10 +41,10 @@ def recover_store(
         path: a settings file, or the folder that holds ``siltstone.yaml``.
         containers: which ones; ``None`` means all.
         accept_loss: write. Otherwise nothing is written and the reports tell what would happen.
-        takeover: go on although a live owner of an older log is known; it is fenced.
+        takeover: continue although a live owner of an older log is known; it is fenced.
         deep: read every byte of segments to tell what is lost; else presence and lengths.
-        tell: called with each report as soon as its container is done. Of one that was let go on
-            no other call tells again what it lost.
+        tell: called with each report as soon as its container is done. No other call tells again
+            what a container lost that was let continue.
 
     Returns:
         One report for each container, in the order asked for.
@@ -92,7 +92,7 @@ async def _all(
     deep: bool,
     tell: Callable[[RecoveryReport], None],
 ) -> list[RecoveryReport]:
-    # One after the other: were one to fail, those before it are recovered, and were told.
+    # One after the other: if one fails, those before it are recovered, and were reported.
     reports = []
     for index in chosen:
         made = await _one(assembly, index, accept_loss=accept_loss, takeover=takeover, deep=deep)

@@ -37,7 +37,7 @@ class Spending:
         calls: calls of the contract; one may be several requests.
         sent: bytes of creates and writes.
         received: bytes of reads.
-        is_stopped: somebody wants it to end, so nothing more is sent.
+        is_stopped: the run was asked to end, so nothing more is sent.
     """
 
     calls_max: int
@@ -64,11 +64,11 @@ class Spending:
             self.received += received
 
     def __reduce__(self) -> tuple[Callable[..., Spending], tuple[int, ...]]:
-        """What a copy of a client counts, it counts for itself."""
+        """A copy of a client counts for itself."""
         return _spending, (self.calls_max, self.bytes_max, self.calls, self.sent, self.received)
 
     def is_spent(self, more: int = 0) -> bool:
-        """Whether one more call, with so many bytes, would be too much."""
+        """Whether one more call, with this many bytes, would be too much."""
         return self.calls >= self.calls_max or self.sent + more > self.bytes_max
 
 
@@ -102,7 +102,7 @@ class ScratchStorage:
             self._made.add(name)
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        """``create_from`` of ``streamed_creates``."""
+        """``create_from`` of ``optional_verbs``."""
         with self._called(name, "create", length) as key:
             create_from(self._inner, key, length, pieces)
             self._made.add(name)
@@ -138,7 +138,7 @@ class ScratchStorage:
             self._made.discard(name)
 
     def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
-        """``delete_many`` of ``chunk_care``."""
+        """``delete_many`` of ``optional_verbs``."""
         self._spending.begin()
         failed = delete_many(self._inner, [self._prefix + name for name in names])
         left = {key[len(self._prefix) :]: error for key, error in failed.items()}
@@ -146,17 +146,17 @@ class ScratchStorage:
         return left
 
     def sweep_leftovers(self, prefix: str, age_s: float) -> int:
-        """``sweep_leftovers`` of ``chunk_care``."""
+        """``sweep_leftovers`` of ``optional_verbs``."""
         self._spending.begin()
         return sweep_leftovers(self._inner, self._prefix + prefix, age_s)
 
     def overwrite(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
-        """``overwrite`` of ``chunk_care``."""
+        """``overwrite`` of ``optional_verbs``."""
         with self._called(name, "overwrite", _length(buffers)) as key:
             overwrite(self._inner, key, offset, buffers)
 
     def immediate_reads(self) -> ReadNow | None:
-        """``immediate_reads`` of the module of that name; they ask nobody and count nothing."""
+        """``immediate_reads`` of the module of that name; they send no call, count nothing."""
         read_now = immediate_reads(self._inner)
         if read_now is None:
             return None
@@ -210,9 +210,9 @@ class ScratchStorage:
 
 
 class ScratchService:
-    """What one check works on: clients of a prefix that nobody else uses.
+    """What one check works on: clients of a prefix that nothing else uses.
 
-    There is no second way to look at a service that only its binding knows, so ``outside`` is
+    Only its binding knows the service, so there is no second way to look at it, and ``outside`` is
     another client. It does not trust its own listing alone: names that were made are looked up.
 
     Args:
@@ -302,7 +302,7 @@ def _spending(calls_max: int, bytes_max: int, calls: int, sent: int, received: i
 
 
 def _length(buffers: object) -> int:
-    """Bytes of what may be no sequence of buffers at all; then the binding says so."""
+    """Bytes of what may be no sequence of buffers; then the binding says so."""
     if not isinstance(buffers, list | tuple):
         return 0
     return sum(len(one) for one in buffers if isinstance(one, bytes | bytearray | memoryview))

@@ -1,7 +1,7 @@
 """Probes of long-term storage: whether the real service does what its binding claims.
 
 The published contract suite says far more; this is what can be asked of a service in production, in
-some seconds and under a name of its own, which goes afterwards.
+some seconds and under a name of its own, which is removed afterwards.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ LARGE_BYTES = 8 * MIB
 CONCAT_BYTES_MAX = 16 * MIB
 SMALL_CALLS = 10
 LONG_PART = "p" * 120
-"""Names of chunks have up to six parts of so many bytes."""
+"""Names of chunks have up to six parts of this many bytes."""
 
 NOTHING_CREATED = "no chunk can be created"
-"""Of a probe whose cause an earlier one has told."""
+"""Of a probe whose cause an earlier one has reported."""
 
 E = TypeVar("E", bound=SiltstoneError)
 

@@ -56,7 +56,7 @@ async def awaited(call: Callable[[], Awaitable[T]]) -> T:
 class BackgroundLoop(LivingHandle):
     """Runs coroutines of any thread on one loop. Thread-safe; useless in a forked child.
 
-    The first one starts its thread, so that whoever is interrupted meanwhile has it to close.
+    The first one starts its thread, so that a caller interrupted meanwhile has it to close.
 
     Args:
         name: of the thread.
@@ -133,8 +133,8 @@ class BackgroundLoop(LivingHandle):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work`` on the loop and wait for its result; an interrupt cancels it.
 
-        Raises what ``submit`` and the work raise, and ``ClosedError`` too when the end of the
-        process came before: what is called while that ends comes too late.
+        Raises what ``submit`` and the work raise, and ``ClosedError`` too when the process is
+        ending: a call at that time comes too late.
         """
         future = self.submit(work)
         try:
@@ -207,7 +207,7 @@ class _Source(Generic[T]):
                 items.append(await anext(self._items))  # noqa: PERF401 - must survive an error
         except StopAsyncIteration:
             return items, None
-        except Exception as error:  # noqa: BLE001 - raised in the caller's thread, behind its items
+        except Exception as error:  # noqa: BLE001 - raised in the caller's thread, after its items
             return items, error
         return items, None
 
@@ -223,7 +223,7 @@ class _Source(Generic[T]):
 
 
 async def _drain() -> None:
-    """Cancel what still runs, so that nobody waits for ever."""
+    """Cancel what still runs, so that no caller waits for ever."""
     tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in tasks:
         task.cancel()

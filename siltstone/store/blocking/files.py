@@ -48,9 +48,9 @@ class FileBytes(Protocol):
 class SegmentReader(io.RawIOBase):
     """Reads a segment; wrapped in ``io.BufferedReader`` by ``Segment.open``.
 
-    Beyond the end there is nothing to read, as in any file; below the start
-    ``SegmentTruncatedError``. When the segment was deleted ``SegmentNotFoundError``, though another
-    one may have its name.
+    Beyond the end there is nothing to read, as in any file; below the start a read raises
+    ``SegmentTruncatedError``. When the segment was deleted it raises ``SegmentNotFoundError``, even
+    if another one has its name.
 
     Args:
         segment: which.
@@ -101,7 +101,7 @@ class SegmentReader(io.RawIOBase):
             return 0
         try:
             count = self._segment.read_into(self._offset, view)
-        except OffsetError:  # a file that was left behind its end has no more bytes, and no error
+        except OffsetError:  # a file that was left beyond its end has no more bytes, and no error
             count = 0
         moment = self._moment_of()
         if moment is not self._moment:
@@ -148,7 +148,7 @@ class SegmentWriter(io.BufferedIOBase):
         return True
 
     def tell(self) -> int:
-        """The offset behind the last byte that was written, if nobody else appends."""
+        """The offset after the last byte that was written, if nothing else appends."""
         return self._end + len(self._buffer)
 
     def write(self, data: AnyBuffer, /) -> int:

@@ -55,7 +55,7 @@ class SecondThread:
     def share(self, work: Callable[[], None]) -> Callable[[], None]:
         """Offer work that never raises; return what waits for its end, if it was begun.
 
-        After that call it never begins. Whoever offers it does it as well, and not twice.
+        After that call it never begins. The caller that offers it does it as well, and not twice.
         """
         if self._thread is None:
             self._start()
@@ -64,7 +64,7 @@ class SecondThread:
         return job.wait
 
     def close(self) -> None:
-        """End the thread behind what it does now. Idempotent."""
+        """End the thread after what it does now. Idempotent."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -81,4 +81,4 @@ class SecondThread:
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
             job.run()
-            del job  # it holds the buffer of whoever offered it
+            del job  # it holds the buffer of the caller that offered it

@@ -194,7 +194,7 @@ class Segment:
         self._loop.run(self._segment.truncate(offset))
 
     def concat(self, source: Segment | str) -> int:
-        """Put the sealed ``source`` behind this segment; return where its bytes begin.
+        """Append the sealed ``source`` to this segment; return where its bytes begin.
 
         See ``AsyncSegment.concat``.
         """

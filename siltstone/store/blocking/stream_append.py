@@ -52,7 +52,7 @@ def append_stream(
 
 
 def _next_piece(stream: BinaryIO, size: int, flying: Future[int] | None) -> bytes:
-    """Read the next piece; of a raw stream what is there, more only while an append goes on."""
+    """Read the next piece; of a raw stream what is there, more only while an append runs."""
     if not isinstance(stream, io.RawIOBase):
         return read_some(stream, size)
     parts = [read_some(stream, size)]

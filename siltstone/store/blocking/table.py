@@ -1,7 +1,4 @@
-"""A table as blocking applications hold it.
-
-A table at one version, as blocking applications hold it.
-"""
+"""A table, and a table at one version, as blocking applications hold them."""
 
 from __future__ import annotations
 
@@ -129,5 +126,5 @@ class Table:
         return self._loop.run(self._table.version())
 
     def follow(self, version: SupportsIndex) -> Iterator[TableUpdate]:
-        """Yield every update behind ``version``, without an end. See ``AsyncTable.follow``."""
+        """Yield every update after ``version``, without an end. See ``AsyncTable.follow``."""
         return self._loop.iterate(lambda: self._table.follow(version), batch=1)

@@ -1,7 +1,4 @@
-"""An exactly-once writer as blocking applications hold it.
-
-A writer of many small events as blocking applications hold it.
-"""
+"""The writers of blocking applications: exactly-once, and of many small events."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ _writers: WeakSet[BufferedWriter] = WeakSet()
 class BufferedWriter(Closing):
     """Takes events of any thread at once. See ``AsyncBufferedWriter``.
 
-    A child that was forked behind it cannot use it.
+    A child that was forked after it was made cannot use it.
     """
 
     def __init__(self, loop: BackgroundLoop, writer: AsyncBufferedWriter) -> None:

@@ -15,7 +15,7 @@ class ChunkTable:
     """The chunks that runs name by their index, each once.
 
     Args:
-        uri_of: see ``chunk_care.Addresses``.
+        uri_of: see ``optional_verbs.Addresses``.
     """
 
     def __init__(self, uri_of: Callable[[str], str | None]) -> None:
@@ -55,7 +55,7 @@ def manifest_file(
     """Describe the flushed bytes of a map; a map with a tail is a defect of ours.
 
     Raises:
-        CapabilityError: readers shall verify what they read, and some of it has no sums.
+        CapabilityError: readers must verify what they read, and some of it has no sums.
     """
     assert not segment.tail, "only flushed bytes are in chunks"
     runs: list[ManifestRun] = []
@@ -84,7 +84,7 @@ def manifest_file(
 def _sums(
     segment: SegmentMap, row: ChunkExtent, first: int, last: int, *, verify: bool
 ) -> tuple[int, ...]:
-    """The sums of some blocks; zeros, which nobody looks at, for an object that has none."""
+    """The sums of some blocks; zeros, which are never used, for an object that has none."""
     if row.sums:
         return row.sums[first:last]
     if verify:

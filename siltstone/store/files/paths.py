@@ -2,9 +2,9 @@
 
 Spark skips names that begin with ``_`` or ``.``, and takes some characters for a pattern. So in
 each part of a name every byte of a character that is no letter, no digit and none of ``-._=+@`` is
-``~`` and two hexadecimal digits; so is a leading ``_`` or ``.``, and the full stop of an ending by
-which something else is known. A part that is empty is ``~``. A file that is also a folder of others
-gets ``~`` at its end.
+``~`` and two hexadecimal digits; so is a leading ``_`` or ``.``, and the full stop of an ending
+that stands for something else. A part that is empty is ``~``. A file that is also a folder of
+others gets ``~`` at its end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from siltstone.core.errors import CapabilityError
 
 SUFFIX: Final = ".silt"
-"""How the name of a file manifest ends, and no part of a path behind it."""
+"""How the name of a file manifest ends, and no part of a path after it."""
 
 _PLAIN: Final = frozenset("-._=+@")
 _ENDINGS: Final = (SUFFIX, "._COPYING_")

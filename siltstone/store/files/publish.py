@@ -50,7 +50,7 @@ class PublishedFile:
         segment: its name.
         offset: in the segment, of the first byte of the file.
         length: bytes of the file.
-        unflushed: bytes behind it that were acknowledged and in no chunk yet.
+        unflushed: bytes after it that were acknowledged and in no chunk yet.
     """
 
     path: str

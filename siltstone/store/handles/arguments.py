@@ -58,9 +58,9 @@ def check_offset(offset: SupportsIndex, *, what: str = "offset") -> int:
 
 
 def check_range(offset: SupportsIndex, length: SupportsIndex) -> tuple[int, int]:
-    """Return both, but for what no read may ask for.
+    """Return both; refuse what no read may ask for.
 
-    That is a negative offset, a negative length, or one over 1 GiB.
+    That is a negative offset, a negative length, or a length over 1 GiB.
     """
     first = check_offset(offset)
     count = check_offset(length, what="length")

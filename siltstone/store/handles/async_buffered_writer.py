@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from siltstone.core.bytes_like import BytesLike
 
 BUFFER_BYTES: Final = 32 * MIB
-"""Most that waits in a writer, if nothing else is said: some tenths of a second at full speed."""
+"""Most that waits in a writer by default: some tenths of a second at full speed."""
 
 OnDurable = Callable[[DurableEvents], None]
 
@@ -50,9 +50,9 @@ class AppendedSegment(Protocol):
 class AsyncBufferedWriter(LivingHandle, AsyncClosing):
     """Takes events at once and appends them in batches, in their order, as fast as the log goes.
 
-    An event is durable when a ``flush`` behind it returned, or when ``on_durable`` was told of it;
-    until then a crash loses it. What is written while a batch is on its way to the log goes with
-    the next one. After a failed append nothing more is appended: every later ``write`` and
+    An event is durable when a ``flush`` after it returned, or when ``on_durable`` was called with
+    it; until then a crash loses it. What is written while a batch is on its way to the log goes
+    with the next one. After a failed append nothing more is appended: every later ``write`` and
     ``flush`` raises ``BufferedWriteError``, ``pending`` has what is not durable, and the
     application decides, with a new writer, what of it to write again.
 
@@ -130,8 +130,8 @@ class AsyncBufferedWriter(LivingHandle, AsyncClosing):
         """Return when every event that was written before is durable.
 
         Returns:
-            The segment's offset behind the last durable event; the segment's length when nothing
-            was written.
+            The segment's offset after the last durable event; the segment's length when nothing was
+            written.
 
         Raises:
             BufferedWriteError: an append failed, so perhaps not all of them are durable.
@@ -145,7 +145,7 @@ class AsyncBufferedWriter(LivingHandle, AsyncClosing):
         """Take no more events, and flush. Idempotent.
 
         Raises:
-            BufferedWriteError: an append failed, and no call has told of it before.
+            BufferedWriteError: an append failed, and no call has reported it before.
         """
         if self._failure is None:
             self.buffer.refuse(lambda: ClosedError("the writer was closed"))
@@ -156,7 +156,7 @@ class AsyncBufferedWriter(LivingHandle, AsyncClosing):
         """``close`` when the store was closed before, and its loop: nothing is appended any more.
 
         Raises:
-            BufferedWriteError: not all events are durable, and no call has told of it before.
+            BufferedWriteError: not all events are durable, and no call has reported it before.
         """
         if self._failure is None and self.durable_count < self.written_count:
             self._fail(ClosedError("the store was closed before the writer"))

@@ -43,7 +43,7 @@ FOLLOW_BYTES: Final = 2**20
 """Most bytes that one step of ``follow`` gives: enough for speed, little for memory."""
 
 FOLLOW_WAIT_S: Final = 30.0
-"""A follower asks again so often, so that no wait is without an end."""
+"""A follower asks again after this time, so that no wait is without an end."""
 
 PAGE_COUNT: Final = 1000
 EXAMINED_COUNT: Final = 64
@@ -83,11 +83,11 @@ class AsyncSegment(LivingHandle):
     def append(
         self, data: BytesLike, *, expected_offset: SupportsIndex | None = None
     ) -> asyncio.Future[int]:
-        """Append ``data``; the awaited result is where it begins, told as soon as it is durable.
+        """Append ``data``; the awaited result is where it begins, given as soon as it is durable.
 
         The bytes are taken by the call, awaited or not: many appends can be on their way without a
         task for each. They begin in the order of their calls, unless one of them has to wait for
-        room or for a concat. Cancelling frees who waits; the append may still take place. No bytes
+        room or for a concat. Cancelling frees the caller; the append may still take place. No bytes
         at all write nothing: the result is the current length.
 
         Args:
@@ -156,8 +156,8 @@ class AsyncSegment(LivingHandle):
         """Register the exactly-once writer ``name``, or return the living one of that name.
 
         Raises:
-            SegmentSealedError: the segment is sealed, and has no writer of that name. What else
-                refuses appends refuses new writers alone, too.
+            SegmentSealedError: the segment is sealed, and has no writer of that name. Other
+                conditions that refuse appends also refuse new writers, and only new ones.
         """
         info = await self._container.register_writer(self._name, name)
         return AsyncWriter(self._slot, self._name, info)
@@ -175,7 +175,7 @@ class AsyncSegment(LivingHandle):
     ) -> AsyncBufferedWriter:
         """Return a writer that takes small events at once and appends them in batches.
 
-        Does no I/O; what refuses appends is told by the writer's first ``flush``.
+        Does no I/O; the writer's first ``flush`` reports what refuses appends.
 
         Args:
             buffer_bytes: most bytes that wait in it; a ``write`` waits while there are as many.
@@ -249,12 +249,12 @@ class AsyncSegment(LivingHandle):
     async def offset_at(self, time: datetime | float) -> int:
         """Return where to begin so as to miss nothing that was appended at ``time`` or later.
 
-        Every byte appended at or after ``time`` lies at or behind the returned offset, which is a
+        Every byte appended at or after ``time`` lies at or beyond the returned offset, which is a
         place where an append ends, or the first readable offset. Up to 1 MiB of what was appended
-        in the 10 s before the first such byte may lie behind it too; more only where one commit to
-        the log is larger. The length when all is older. Bytes that a concat brought were appended
-        when it was done. Times are those of the clocks of the owners; bytes whose time is yet to
-        come by the clock here were appended before those that follow.
+        in the 10 s before the first such byte may lie beyond it too; more only where one commit to
+        the log is larger. It is the length when all is older. Bytes that a concat brought were
+        appended when it was done. Times are those of the clocks of the owners; a byte whose time is
+        in the future by the clock here was appended before those that follow.
 
         Args:
             time: seconds since 1970, or a datetime with a time zone.
@@ -294,11 +294,11 @@ class AsyncSegment(LivingHandle):
     async def rename(self, new_name: str) -> AsyncSegment:
         """Give the segment another name, at once, and return a handle by that name.
 
-        Bytes, attributes and writers stay; handles by the old name find nothing any more. Both
-        names must belong to one container, as names with the same ``{tag}`` do. Files that hold
-        its bytes keep the name under which they were begun. Retention rules go by names, so from
-        now on those of the new one hold. A repeat within a week succeeds, as long as nothing else
-        has the old name and the segment has the new one.
+        Bytes, attributes and writers stay; handles by the old name no longer find it. Both names
+        must belong to one container, as names with the same ``{tag}`` do. Files that hold its bytes
+        keep the name under which they were begun. Retention rules go by names, so from now on those
+        of the new one hold. A repeat within a week succeeds, as long as nothing else has the old
+        name and the segment has the new one.
 
         Raises:
             SegmentNotFoundError: there is no such segment.
@@ -363,11 +363,11 @@ class AsyncSegment(LivingHandle):
         await self._container.truncate(self._name, check_offset(offset))
 
     async def concat(self, source: AsyncSegment | str) -> int:
-        """Put the bytes of the sealed ``source`` behind this segment's and remove the source.
+        """Put the bytes of the sealed ``source`` after this segment's and remove the source.
 
         Existing bytes do not move, however many there are; readers see all of them at once. Appends
         to this segment wait meanwhile, up to ``deadlines.append``. Returns the offset where the
-        source's bytes begin; repeated within a week, it returns the same.
+        source's bytes begin; a repeat within a week returns the same.
 
         Raises:
             SegmentNotSealedError: seal the source first.

@@ -1,8 +1,6 @@
-"""A table as asyncio applications hold it.
+"""A table, and a table at one version, as asyncio applications hold them.
 
-A table at one version, as asyncio applications hold it.
-
-Scans of tables, a page at a time, so that memory holds no more than one page.
+Tables are scanned a page at a time, so that memory holds no more than one page.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ Found = tuple[bytes, TableValue]
 """A key and what it has."""
 
 Fetch = Callable[[bytes, bytes | None], Awaitable[list[Found]]]
-"""Given first key and the one behind the last, returns the next entries; none only at the end."""
+"""Given first key and the one after the last, returns the next entries; none only at the end."""
 
 
 async def pages(
@@ -99,7 +97,7 @@ class AsyncTableSnapshot(LivingHandle, AsyncClosing):
 
 
 FOLLOW_WAIT_S: Final = 30.0
-"""A follower asks again so often, so that no wait is without an end."""
+"""A follower asks again after this time, so that no wait is without an end."""
 
 
 class AsyncTable(LivingHandle):
@@ -125,11 +123,11 @@ class AsyncTable(LivingHandle):
         return await self._container.table_get(self._name, check_key(key))
 
     def put(self, key: BytesLike, value: BytesLike) -> asyncio.Future[int]:
-        """Set ``key`` whatever it was; the result is the version, told as soon as it is durable.
+        """Set ``key`` whatever it was; the result is the version, given as soon as it is durable.
 
         Key and value are taken by the call, awaited or not: many changes can be on their way
         without a task for each. Those of a table take effect in the order of their calls, unless
-        one of them has to wait for room. Cancelling frees who waits; the change may still happen.
+        one of them has to wait for room. Cancelling frees the caller; the change may still happen.
 
         Raises, when awaited:
             TableNotFoundError: there is no such table.
@@ -159,7 +157,7 @@ class AsyncTable(LivingHandle):
 
         Args:
             start: the first key; empty means from the beginning.
-            end: the key behind the last, above ``start``; ``None`` means to the end.
+            end: the key after the last, above ``start``; ``None`` means to the end.
             expected: as for ``update``.
 
         Raises:
@@ -208,7 +206,7 @@ class AsyncTable(LivingHandle):
 
         Args:
             start: the first key; empty means from the beginning.
-            end: the key behind the last; ``None`` means to the end.
+            end: the key after the last; ``None`` means to the end.
             reverse: from the last key to the first.
         """
         async for page in self._pages(start, end, reverse=reverse):
@@ -247,7 +245,7 @@ class AsyncTable(LivingHandle):
         return await self._container.table_version()
 
     async def follow(self, version: SupportsIndex) -> AsyncIterator[TableUpdate]:
-        """Yield every update of this table behind ``version``, in order, and wait for new ones.
+        """Yield every update of this table after ``version``, in order, and wait for new ones.
 
         What one commit did to the table is one update, so following again from the version of the
         last one misses and repeats nothing.

@@ -51,8 +51,8 @@ class AsyncWriter(LivingHandle):
             The offset where the bytes begin, also when they were appended before.
 
         Raises:
-            SequenceError: older than the newest one, so it cannot be told what became of it; or
-                the newest one with other bytes.
+            SequenceError: older than the newest one, so what became of it is unknown; or the newest
+                one with other bytes.
             WriterExpiredError: register the writer again and compare its sequence.
             SegmentSealedError, BackPressureError, SafeModeError, StorageFullError: a sequence that
                 is new was refused; nothing was appended.

@@ -31,7 +31,7 @@ class ContainerSlot:
     Attributes:
         index: of the container.
         container: what serves its calls now.
-        epoch: of the newest owner that this store was, or of what a reader saw first.
+        epoch: of this store's newest ownership, or of what a reader saw first.
     """
 
     def __init__(self, index: int, container: Container, epoch: int) -> None:

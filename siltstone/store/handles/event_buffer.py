@@ -12,7 +12,7 @@ from typing import Final
 from siltstone.core.errors import AppendTooLargeError, SegmentError, SiltstoneError
 
 EVENT_BYTES: Final = 48
-"""What an event takes in memory beside its bytes: a header, and its place in a list."""
+"""What an event takes in memory besides its bytes: a header, and its place in a list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class DurableEvents:
 
     @property
     def end(self) -> int:
-        """The segment's offset behind the last one."""
+        """The segment's offset after the last one."""
         return self.offset + sum(self.lengths)
 
     def offsets(self) -> Iterator[int]:
@@ -40,14 +40,14 @@ class DurableEvents:
 
 
 class BufferedWriteError(SegmentError):
-    """An append of events failed; those behind it were not tried.
+    """An append of events failed; those after it were not tried.
 
     The cause is in ``__cause__``. When the outcome is unknown, the events of that append may be in
-    the segment, all or none: they begin at ``end`` if nobody else appends.
+    the segment, all or none: they begin at ``end`` if nothing else appends.
 
     Attributes:
         durable_count: the events below this number are durable, and no other is for certain.
-        end: the segment's offset behind the last durable event; ``None`` when none is.
+        end: the segment's offset after the last durable event; ``None`` when none is.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class BufferedWriteError(SegmentError):
 class EventBuffer:
     """Collects events into batches, one append each, and hands them out in their order.
 
-    Thread-safe. There is one batch in the log at a time, so that nothing is ever appended behind an
+    Thread-safe. There is one batch in the log at a time, so that nothing is ever appended after an
     append that failed.
 
     Args:
@@ -75,12 +75,12 @@ class EventBuffer:
         bound_bytes: most that waits and is on its way; one event is taken whatever its size.
         batch_bytes: of one append; a larger event is an append of its own.
         event_bytes_max: most bytes of one event.
-        wake: called by whoever adds an event while nothing is on its way.
+        wake: called by the thread that adds an event while nothing is on its way.
 
     Attributes:
         written_count: events that were taken.
         durable_count: those of them that are durable.
-        end: the segment's offset behind the last durable one; ``None`` before the first.
+        end: the segment's offset after the last durable one; ``None`` before the first.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class EventBuffer:
             self._events, self._events_bytes = [], 0
 
     def has_room(self, size: int) -> bool:
-        """Whether ``add`` would take so many bytes, or refuse whatever it is given."""
+        """Whether ``add`` would take this many bytes, or refuse whatever it is given."""
         with self._lock:
             held = self._held_bytes + size + EVENT_BYTES
             return held <= self._bound_bytes or not self._held_bytes or self._refusal is not None

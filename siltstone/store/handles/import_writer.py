@@ -1,4 +1,4 @@
-"""What whoever brings chunks to an import session does: on any host, without owning the store."""
+"""Bringing chunks to an import session: on any host, without owning the store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from siltstone.core.bytes_like import BytesLike
 
 CHUNK_BYTES: Final = 32 * MIB
-"""A writer holds so many bytes in memory; more would not be written faster."""
+"""A writer holds this many bytes in memory; more would not be written faster."""
 ATTEMPTS_MAX: Final = 3
 """Names that are burnt for one chunk before its write fails."""
 NONCE_BYTES: Final = 8
@@ -82,7 +82,7 @@ class ImportPart:
 class ImportTarget(Closing):
     """Long-term storage that is opened once, for any number of writers. Thread-safe.
 
-    A client of a service takes a tenth of a second of the processor to make.
+    Making a client of a service takes a tenth of a second of the processor.
 
     Args:
         store: the settings file of the store, or its folder; only long-term storage is opened.
@@ -104,7 +104,7 @@ class ImportTarget(Closing):
         self._environment = SystemEnvironment()
         self.storage: ChunkStorage = open_storage(settings, self._environment)
         try:
-            # An empty mount point must not take chunks that nobody else ever sees.
+            # An empty mount point must not take chunks that no other host ever sees.
             check_uuid(read_manifest(self.storage), uuid or settings.uuid)
         except BaseException:
             self.close()
@@ -113,11 +113,11 @@ class ImportTarget(Closing):
         self.chunk_bytes_max = min(limits)
 
     def nonce(self) -> str:
-        """What makes the name of a chunk one that nobody has."""
+        """What makes the name of a chunk unique."""
         return self._environment.random_bytes(NONCE_BYTES).hex()
 
     def close(self) -> None:
-        """Free what it holds; its writers are of no use any more. Idempotent."""
+        """Free what it holds; its writers can no longer be used. Idempotent."""
         self.storage.close()
         self._environment.close()
 
@@ -134,7 +134,7 @@ class ImportWriter(Closing):
         ticket: of the session.
         partition: number of this share.
         attempt: number of this attempt at it; no two need the same.
-        chunk_bytes: a chunk has so many bytes at most; ``None`` lets the store's settings decide.
+        chunk_bytes: a chunk has this many bytes at most; ``None`` lets the store's settings decide.
 
     Raises:
         StoreNotFoundError: there is no store, or none that this host can see.
@@ -207,7 +207,7 @@ class ImportWriter(Closing):
     def write_chunks(
         self, start: int, stop: int, pieces: Callable[[int, int], Iterable[Buffer]]
     ) -> Iterator[ImportedChunk]:
-        """Make chunks of ``[start, stop)`` of something, one behind the other; see ``write_chunk``.
+        """Make chunks of ``[start, stop)`` of something, one after the other; see ``write_chunk``.
 
         ``pieces`` reads the bytes between two offsets.
         """

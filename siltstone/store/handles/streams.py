@@ -54,7 +54,7 @@ class StreamProgress:
     Attributes:
         offset: where its first byte begins in the segment; ``None`` before the first append.
         length: durable bytes of the stream.
-        end: the segment's offset behind the last of them; ``None`` before the first append.
+        end: the segment's offset after the last of them; ``None`` before the first append.
     """
 
     offset: int | None = None
@@ -65,8 +65,8 @@ class StreamProgress:
 class PartialAppendError(SegmentError):
     """Appending a stream failed after a part of it was durable.
 
-    The cause is in ``__cause__``. When the outcome is unknown, the piece behind
-    ``progress.length`` may be there too.
+    The cause is in ``__cause__``. When the outcome is unknown, the piece after ``progress.length``
+    may be there too.
 
     Attributes:
         progress: what is durable for certain.

@@ -1,4 +1,4 @@
-"""The metrics of this process over HTTP, for a Prometheus that comes to fetch them."""
+"""The metrics of this process over HTTP, for a Prometheus that fetches them."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def container_metrics(
 def expose(settings: MetricsSettings) -> Callable[[], None]:
     """Show the metrics of this process, if a port is set; return what ends that.
 
-    A port that is taken is told in the log and harms nothing else: another process of this machine
-    may use the same settings.
+    A port that is taken is reported in the log and harms nothing else: another process of this
+    machine may use the same settings.
     """
     if not settings.enabled or settings.port is None:
         return lambda: None

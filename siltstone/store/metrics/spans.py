@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, if its SDK is installed: who traces an application sees storage in it."""
+"""Spans of OpenTelemetry, if its SDK is installed: traces of an application show storage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Spans:
         return found
 
     def ended(self, name: str, seconds: float, **facts: str | int) -> None:
-        """Note what ended now and took ``seconds``, below the span of whoever asked for it."""
+        """Note what ended now and took ``seconds``, below the span of its caller."""
         end_ns = int(self._wall() * 1e9)
         start_ns = end_ns - int(seconds * 1e9)
         span = self._tracer.start_span(name, attributes=_attributes(facts), start_time=start_ns)

@@ -1,7 +1,7 @@
 """What a person may write in ``siltstone.yaml``: one model a section, each default in one place.
 
 The defaults of a container's knobs are those of ``ContainerSettings``; here they
-only get their names. ``effective_settings`` checks them against each other and resolves paths.
+only get their names. ``effective`` checks them against each other and resolves paths.
 """
 
 from __future__ import annotations

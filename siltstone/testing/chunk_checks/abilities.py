@@ -211,7 +211,7 @@ class ConcatChecks(ChunkSubject):
 
 
 class SealChecks(ChunkSubject):
-    """A sealed chunk takes no more bytes, from nobody."""
+    """A sealed chunk takes no more bytes, from any client."""
 
     def test_sealed_chunk_refuses_writes(
         self, storage: ChunkStorage, service: ChunkService

@@ -30,7 +30,7 @@ CYCLES = 12
 
 
 class CloseChecks(ChunkSubject):
-    """A closed storage refuses every call; the service and its other clients go on."""
+    """A closed storage refuses every call; the service and its other clients continue."""
 
     def test_close_twice(self, storage: ChunkStorage) -> None:
         storage.close()

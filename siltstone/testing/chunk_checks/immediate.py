@@ -1,4 +1,4 @@
-"""Checks of reads that need no waiting, which a storage may have beside the contract."""
+"""Checks of reads that need no waiting, which a storage may have besides the contract."""
 
 # ruff: noqa: D102 - the name of a check is its sentence
 

@@ -1,4 +1,4 @@
-"""Random runs of a chunk storage beside a model of it, which is a dictionary.
+"""Random runs of a chunk storage next to a model of it, which is a dictionary.
 
 Needs the package ``hypothesis``, which comes with the extra ``testing``.
 """

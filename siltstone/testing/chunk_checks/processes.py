@@ -83,7 +83,7 @@ def in_child(call: Callable[[], object]) -> int:
     if not hasattr(os, "fork"):
         pytest.skip("no processes can be forked here")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # about forks beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forks while there are threads
         child = os.fork()
     if child == 0:
         code = 1

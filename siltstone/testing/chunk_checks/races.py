@@ -34,7 +34,7 @@ MANY_THREADS = 32
 
 
 class RaceChecks(ChunkSubject):
-    """Of callers who want the same thing one gets it; callers who do not never meet."""
+    """Of callers that want the same thing one gets it; callers that do not never meet."""
 
     def test_create_of_one_name_is_won_once(
         self, storage: ChunkStorage, service: ChunkService

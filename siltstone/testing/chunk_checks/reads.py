@@ -16,11 +16,11 @@ from siltstone.testing.chunk_checks.subject import ChunkService, ChunkSubject, n
 MUCH = 8 * MIB + 1
 """More than Siltstone asks for at a time."""
 REPLACED_MAX = 200
-"""A clock by which a service makes versions may stand still during some changes, not so many."""
+"""A clock by which a service makes versions may pause for some changes, not for this many."""
 
 
 class ReadChecks(ChunkSubject):
-    """Reading returns the bytes that are there, at once and to everybody."""
+    """Reading returns the bytes that are there, at once and to every client."""
 
     def test_read_returns_the_whole(self, storage: ChunkStorage) -> None:
         storage.create("a", [b"content"])

@@ -41,7 +41,7 @@ class StopChecks(ChunkSubject):
         self, storage: ChunkStorage, stoppable: StoppableService
     ) -> None:
         self._unanswered(stoppable, lambda: storage.create("a", [b"abc"]))
-        # Whoever does not know goes on under another name; whoever knows may use it.
+        # A caller that does not know uses another name; one that knows may use this one.
         self._came_to(stoppable, "a", None, b"abc")
         storage.create("b", [b"next"])
         assert stoppable.outside_read("b") == b"next"

@@ -18,7 +18,7 @@ from siltstone.testing.chunk_checks.subject import ChunkService, ChunkSubject, n
 
 
 class StreamChecks(ChunkSubject):
-    """What is made of pieces is as what is made at once."""
+    """What is made of pieces is the same as what is made at once."""
 
     def test_streamed_create_takes_all_pieces_from_one_buffer(
         self, storage: ChunkStorage, service: ChunkService

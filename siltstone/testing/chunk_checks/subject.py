@@ -22,7 +22,7 @@ NO_BUFFERS = [b"bytes", bytearray(b"x"), memoryview(b"x"), "text", ["text"], [No
 """What is no sequence of buffers."""
 
 TURN_S = 1e-6
-"""How long a thread goes on while another one wants to."""
+"""How long a thread continues while another one wants to run."""
 
 START_S = 120.0
 """How long the threads of calls at the same time may take to be there."""
@@ -57,7 +57,7 @@ class StoppableService(ChunkService, Protocol):
     """A service that a check may stop. Those that cannot be stopped skip what needs it."""
 
     def stop(self) -> None:
-        """Let the service answer nobody, or everybody with a failure, until ``start``."""
+        """Let the service answer no request, or every one with a failure, until ``start``."""
         ...
 
     def start(self) -> None:
@@ -84,7 +84,7 @@ class ChunkSubject:
         listed_count: how many chunks the check of a long listing makes; more than a page holds.
         large_bytes: the length of a large chunk, in bytes.
         name_bytes_max: the longest name that fits, 1,024 but below a prefix.
-        is_alone: nobody else uses the service, so that its used space can be compared exactly.
+        is_alone: nothing else uses the service, so that its used space can be compared exactly.
         model_runs: how many random runs are compared with the model, of up to 30 calls each.
     """
 
@@ -172,7 +172,7 @@ def at_once(calls: Sequence[Callable[[], T]]) -> list[T | Raised]:
 
 @contextmanager
 def _short_turns() -> Iterator[None]:
-    """Let another thread of Python go on after some microseconds, and not only after 5 ms."""
+    """Let another thread of Python continue after some microseconds, and not only after 5 ms."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN_S)
     try:

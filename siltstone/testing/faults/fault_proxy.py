@@ -1,4 +1,4 @@
-"""A proxy between a client and an HTTP server, which lets go wrong what a script says.
+"""A proxy between a client and an HTTP server; a script says what goes wrong in it.
 
 It takes in each request whole, and each answer, before it passes on anything; so whether the server
 saw a request, and whether it answered before a fault, is certain and not a matter of timing. Bytes
@@ -114,7 +114,7 @@ class FaultProxy(TcpRelay):
     def _handle(
         self, client: socket.socket, request: Message, method: str, fault: Fault | None
     ) -> bool:
-        """Give the client what it is to get; return whether its connection goes on."""
+        """Give the client what it is to get; return whether its connection continues."""
         match fault:
             case Reset(after_effect=False):
                 self.reset(client)

@@ -89,7 +89,7 @@ def fail_number(number: int, fate: Fate, operation: str | None = None) -> Plan:
 
 
 class FaultyChunkStorage(WrappedChunkStorage):
-    """Delegates everything to ``inner``, but as ``plan`` says.
+    """Delegates everything to ``inner``, with the fate that ``plan`` gives to each call.
 
     Thread-safe. Hooks run on the caller's thread, outside of any lock; what they raise comes out of
     the call. A listing is one call, made when it is asked for its first chunk.
@@ -126,7 +126,7 @@ class FaultyChunkStorage(WrappedChunkStorage):
         )
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        """``create_from`` of ``streamed_creates``."""
+        """``create_from`` of ``optional_verbs``."""
         self._fated(
             "create",
             name,

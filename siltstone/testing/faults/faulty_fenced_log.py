@@ -1,7 +1,7 @@
 """A log that fails when it is told to, with each of the four outcomes.
 
 A call may be applied or not, and may be reported as done or as failed. Also a place to stop: hooks
-run before and behind every call, so a test can hold an owner at any step.
+run before and after every call, so a test can hold an owner at any step.
 """
 
 from __future__ import annotations

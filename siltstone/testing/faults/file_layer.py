@@ -1,7 +1,7 @@
 """Layers between a component and the file system: what every call passes through in a test.
 
 A layer takes ``FileCalls`` and is one, so layers stack. ``FileLayer`` counts and records calls and
-fails the ones that a test picked; ``FullDisk`` has room for so many bytes only.
+fails the ones that a test picked; ``FullDisk`` has room for a number of bytes only.
 """
 
 from __future__ import annotations

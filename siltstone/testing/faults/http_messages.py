@@ -22,7 +22,7 @@ class Message:
     Attributes:
         head: up to and with the empty line.
         body: as it was sent, with the framing of its chunks if it came in chunks.
-        is_last: whether the connection ends behind it.
+        is_last: whether the connection ends after it.
     """
 
     head: bytes
@@ -54,7 +54,7 @@ class MessageReader:
     def request(self) -> Message | None:
         """The next request, or ``None`` when the client sends no more.
 
-        A client that wants to be told to go on is told so.
+        A client that wants to be told to continue is told so.
         """
         if not self._buffer and not self._fill():
             return None
@@ -65,7 +65,7 @@ class MessageReader:
         return Message(head=head, body=self._body(headers, length=0), is_last=_closes(headers))
 
     def answer(self, method: str) -> Message:
-        """The answer to a request with this method; answers that only tell to go on are left out.
+        """The answer to a request with this method; ones that only tell to continue are left out.
 
         Raises:
             MessageError: the server closed first.

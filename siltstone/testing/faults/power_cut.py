@@ -10,7 +10,7 @@ The model, stricter than most disks and as strict as POSIX allows:
 - After a sync that failed, the pages it should have written are lost unless they are written again.
 
 What may not fail: a sync that returned, and what it synced. The layer works on a real folder, which
-shows the volatile state to anybody who looks, and keeps the durable one in memory: for small data.
+shows the volatile state to every reader, and keeps the durable one in memory: for small data.
 Symbolic links, sparse tricks and ``mmap`` are outside of the model.
 """
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class PowerCut(FileLayer):
-    """The layer. Use one object for a folder and everybody who writes below it.
+    """The layer. Use one object for a folder and for all that write below it.
 
     After ``cut`` every call fails with ``EIO``; after ``restart`` new descriptors work, and those
     of before the cut answer ``EIO`` until they are closed. Hooks run under the layer's lock: to
@@ -83,7 +83,7 @@ class PowerCut(FileLayer):
             null = os.open(os.devnull, os.O_RDWR)
             for fd in self._fds:
                 # Frees locks and inodes as a restart would; the number stays taken until its owner
-                # closes it, so nobody's later descriptor is confused with it.
+                # closes it, so no later descriptor is confused with it.
                 os.dup2(null, fd, inheritable=False)
             os.close(null)
             self._stale |= self._fds
@@ -114,7 +114,7 @@ class PowerCut(FileLayer):
     def _call(
         self, kind: str, on: PathName | int, action: Callable[[], T], *folders: int | None
     ) -> T:
-        if kind == "flock":  # It may wait for another thread, which needs the guard to go on.
+        if kind == "flock":  # It may wait for another thread, which needs the guard to continue.
             self._check(kind, on)
             return super()._call(kind, on, action)
         with self._guard:
@@ -141,7 +141,7 @@ class PowerCut(FileLayer):
             return fd
 
     def close(self, fd: int) -> None:
-        """Close; also what the power cut left behind."""
+        """Close; also what the power cut left over."""
         with self._guard:
             try:
                 super().close(fd)
@@ -234,7 +234,7 @@ class PowerCut(FileLayer):
         )
         self._disk[status.st_ino] = record
         if not is_new:
-            # It was there before, or somebody else made it: durable as it is.
+            # It was there before, or another process made it: durable as it is.
             record.dirty = pages_of(0, status.st_size)
             self._store(record, pin)
         return status.st_ino

@@ -23,10 +23,10 @@ class Slowness:
 
     Attributes:
         latency_s: seconds that every call takes at least, half of them before its effect.
-        jitter_s: up to so many more, evenly spread.
+        jitter_s: up to this many more, evenly spread.
         stalls: share of the calls, from 0 to 1, that take ``stall_s`` more.
         stall_s: see above; paid before the effect.
-        rate: bytes a second of one call; calls beside each other do not share it.
+        rate: bytes a second of one call; calls at the same time do not share it.
     """
 
     latency_s: float = 0.0
@@ -61,7 +61,7 @@ class SlowChunkStorage(WrappedChunkStorage):
         self._pause(sum(map(len, buffers)) / self.slowness.rate)
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        """``create_from`` of ``streamed_creates``."""
+        """``create_from`` of ``optional_verbs``."""
         super().create_from(name, length, pieces)
         self._pause(length / self.slowness.rate)
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from siltstone.core.closed_on_exit import Closing
 
 PATIENCE_S = 120.0
-"""A socket that is silent for so long is given up, so that no thread waits for ever."""
+"""A socket that is silent for this long is given up, so that no thread waits for ever."""
 BLOCK_BYTES = 64 << 10
 
 
@@ -49,7 +49,7 @@ class TcpRelay(Closing):
         return f"127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Reset all connections to clients that there are; new ones are welcome."""
+        """Reset all connections to clients that there are; new ones are accepted."""
         with self._lock:
             sockets = list(self._sockets)
             for each in sockets:
@@ -83,7 +83,7 @@ class TcpRelay(Closing):
             raise self._failures.pop()
 
     def serve(self, client: socket.socket) -> None:
-        """Serve one connection; both ends are closed behind it. ``OSError`` is its natural end."""
+        """Serve one connection; both ends are closed after it. ``OSError`` is its natural end."""
         server = self.connect()
         try:
             back = self._start(self._pump, server, client)
@@ -124,7 +124,7 @@ class TcpRelay(Closing):
             self.serve(client)
         except OSError:
             pass
-        except BaseException as error:  # noqa: BLE001 - whoever closes the relay is told
+        except BaseException as error:  # noqa: BLE001 - told when the relay is closed
             self._failures.append(error)
         finally:
             self.release(client)

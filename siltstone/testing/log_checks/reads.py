@@ -31,7 +31,7 @@ class TruncateChecks(LogCase):
         assert [frame.index for frame in self.reader().read(end - 2)] == [end - 2, end - 1]
 
     def test_any_frame_that_is_kept_can_be_asked_for_in_any_order(self) -> None:
-        """Readers of containers fetch bytes so that they left in the log."""
+        """Readers of containers fetch in this way the bytes that they left in the log."""
         log = self.create()
         end = self.fill(log)
         log.truncate(end // 2)

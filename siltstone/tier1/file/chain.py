@@ -1,6 +1,6 @@
 """The log as the files state it: the chain from the newest valid header back.
 
-Only reading happens here. A ``LogView`` is a value; it goes stale when somebody writes.
+Only reading happens here. A ``LogView`` is a value; it goes stale when a process writes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LogView:
         end_of: the newest file with a valid header; ``None`` in a log without history.
         ranges: the chain, oldest first; the last one is the file of ``end_of``.
         headers_seen: lineages of all valid headers, also of those off the chain.
-        dropped_tail: bytes behind the newest frame that are no frame.
+        dropped_tail: bytes after the newest frame that are no frame.
         damage: why the log ends there, if that is for damage.
     """
 
@@ -170,7 +170,7 @@ def _chain(
         if not kept and older[0].number == 0:
             raise corrupt(folder, ranges[0].key, "the predecessor begins behind its stated end")
         if not kept:
-            break  # Truncated too: what is left is void, of an owner that went on when fenced.
+            break  # Truncated too: what is left is void, of an owner that continued when fenced.
         copy = above if above.copy_length else None
         ranges = _ranges(kept, stated_end, stated_crc, copy=copy) + ranges
     return LogView(
@@ -238,11 +238,11 @@ def _is_behind(key: FileKey, header: LogFileHeader) -> bool:
 
 
 def _check_unused(folder: LogFolder, bare: list[FileKey], newest: LogFileHeader | None) -> None:
-    """Check that no file is missing among those that come behind the newest header.
+    """Check that no file is missing among those that come after the newest header.
 
     They are made one by one, each whole and durable before the next one, and removed from the last
     one on; frames go to the first of them. So what is missing, or empty, before another one held
-    frames, and somebody else took it away.
+    frames, and something else took it away.
     """
     last = FileKey(0, -1) if newest is None else FileKey(newest.epoch, newest.number)
     for key in bare:

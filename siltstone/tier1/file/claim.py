@@ -46,7 +46,7 @@ _TRIES = 5
 """Looks before a file that is missing is believed."""
 
 FIRST_FILE_BYTES_MIN: Final = 16 * KIB
-"""So much of a first file holds what flushes write to the log, which then frees older files."""
+"""This much of a first file holds what flushes write to the log, which then frees older files."""
 
 
 def check_lineage(folder: LogFolder, view: LogView, lineage: bytes, *, new: bool) -> None:
@@ -68,7 +68,7 @@ def check_lineage(folder: LogFolder, view: LogView, lineage: bytes, *, new: bool
 
 
 def damage_of_marker(folder: LogFolder) -> str:
-    """Why nobody can claim by the marker that there is; empty when somebody can.
+    """Why the marker that there is allows no claim; empty when it allows one.
 
     Raises:
         OSError: a call failed.
@@ -86,7 +86,7 @@ def damage_of_marker(folder: LogFolder) -> str:
 
 
 def refusals_of(folder: LogFolder, file_system: FileSystemOf) -> tuple[str, ...]:
-    """Why a claim would be refused until somebody changes something about the place of the log.
+    """Why a claim would be refused until something changes about the place of the log.
 
     Raises:
         OSError: a call failed.
@@ -102,7 +102,7 @@ def refusals_of(folder: LogFolder, file_system: FileSystemOf) -> tuple[str, ...]
 
 
 def _check_found(folder: LogFolder, content: MarkerContent) -> None:
-    """Refuse a new marker beside older files: who has the older one open would not see a claim."""
+    """Refuse a new marker next to older files: an owner of the lost marker would see no claim."""
     if content.never_written:
         keys = folder.log_files()
         if any(folder.header(key) is not None for key in keys):
@@ -112,7 +112,7 @@ def _check_found(folder: LogFolder, content: MarkerContent) -> None:
 def claim_marker(
     folder: LogFolder, marker: Marker, *, above: int, nonce: bytes
 ) -> tuple[MarkerSlot, bytearray]:
-    """Step 1. The lock is held for read, write and sync only: nobody waits for a stopped owner."""
+    """Step 1. The lock is held for read, write and sync only: nothing waits for a stopped owner."""
     with marker:
         marker.sync()
         content = marker.content()
@@ -125,7 +125,7 @@ def claim_marker(
 
 @contextmanager
 def told_if_overtaken(marker: Marker, slot: MarkerSlot) -> Iterator[None]:
-    """Around the steps behind the marker: whatever fails there, a later claim is why, if any is.
+    """Around the steps after the marker: whatever fails there, a later claim is why, if any is.
 
     Its owner removes files that a slower claimant still reads or makes.
 
@@ -144,7 +144,7 @@ def told_if_overtaken(marker: Marker, slot: MarkerSlot) -> Iterator[None]:
 
 
 def overtaken(slot: MarkerSlot, newer: int) -> FencedError:
-    """What a claim ends with behind which a newer epoch was claimed."""
+    """The error of a claim after which a newer epoch was claimed."""
     return FencedError("a later claim was faster", epoch=slot.epoch, newer=newer)
 
 

@@ -19,7 +19,7 @@ class ClaimedFolder:
         marker_data: both slots as they were right after it.
         older: the frames of older epochs, oldest first.
         older_bytes: size of the files that hold them.
-        dropped_tail: bytes behind the newest of them that are no frame.
+        dropped_tail: bytes after the newest of them that are no frame.
         file: the first file, open; its header is durable.
         header: of that file.
     """

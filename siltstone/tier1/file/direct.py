@@ -5,7 +5,7 @@ into pages that the file had not had before, and to find and clear these costs m
 all else that an append does, most of all where a virtual machine gives free memory back.
 
 The disk takes whole blocks at block borders, from memory that begins at a page. So a frame is
-copied there behind the bytes that share its first block, with zeros up to the end of its last one.
+copied there after the bytes that share its first block, with zeros up to the end of its last one.
 Those bytes are the end of the frame before, and those zeros are there already: no byte of the file
 changes but the frame's.
 """
@@ -25,14 +25,14 @@ from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile, read_a
 from siltstone.tier1.file.names import FileKey
 
 DIRECT_BYTES_MIN: Final = 256 * KIB
-"""Smallest frame that is written so. Below it there is nothing to gain, and who follows the log
-finds it in memory."""
+"""Smallest frame that is written so. Below it there is nothing to gain, and a follower of the
+log finds it in memory."""
 
 
 class DirectWriter:
     """Writes large frames of one epoch. Not thread-safe.
 
-    ``write`` raises ``OSError`` besides what it says; whoever meets either must not use the files
+    ``write`` raises ``OSError`` besides what it says; after any of these the files must not be used
     again.
     """
 
@@ -84,7 +84,7 @@ class DirectWriter:
             self._calls.close(fd)
 
     def _filled(self, file: OpenFile, frame: EncodedFrame, offset: int, head: int) -> memoryview:
-        """The memory with the bytes that share the first block, and the frame behind them."""
+        """The memory with the bytes that share the first block, and the frame after them."""
         memory = self._memory
         if memory is None:
             memory = self._memory = _memory()

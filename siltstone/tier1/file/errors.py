@@ -18,7 +18,7 @@ NO_DIRECT = frozenset({EINVAL, EOPNOTSUPP})
 
 @contextmanager
 def translated(operation: str, path: str, *, changes: bool = False) -> Iterator[None]:
-    """Turn ``OSError`` into ``LogError``: nobody knows what reached the disk.
+    """Turn ``OSError`` into ``LogError``: it is unknown what reached the disk.
 
     A lack of descriptors is told as such, unless a part of what ``changes`` something may be done.
     """

@@ -132,7 +132,7 @@ class FileFencedLog(LogHandle):
     def _claim(self, *, lineage: bytes, new: bool, above: int, takeover: bool) -> None:
         folder = self._folder
         refuse_network(folder.path, self._file_system)
-        # Before anything is written, even a lock file; looked at again behind the marker.
+        # Before anything is written, even a lock file; looked at again after the marker.
         check_lineage(folder, build_view(folder), lineage, new=new)
         folder.make()
         self._in_use.acquire(takeover=takeover)
@@ -206,7 +206,7 @@ class FileFencedLog(LogHandle):
             self._state = HandleState.POISONED
             raise log_error("append", self._folder.path, error) from error
         except BaseException:
-            # Whatever it was, nobody knows how far the write came.
+            # Whatever it was, it is unknown how far the write came.
             self._state = HandleState.POISONED
             raise
         return index
@@ -262,7 +262,7 @@ class FileFencedLog(LogHandle):
         except LogTruncatedError as error:
             with self._lock:
                 older = tuple(part for part in self._older if part.end_index > error.first)
-                if older:  # Nobody truncates the newest file.
+                if older:  # No owner truncates the newest file.
                     self._older, self._first = older, max(self._first, error.first)
             raise
 
@@ -312,7 +312,7 @@ class FileFencedLog(LogHandle):
         self._require_open()
         with translated("read marker", self._folder.path):
             if self._state is HandleState.UNCLAIMED:
-                # Who removes something on the strength of this has claimed.
+                # A caller that removes something because of this has claimed.
                 return newest_told_epoch(self._folder)
             return newest_epoch(self._folder)
 
@@ -356,7 +356,7 @@ class FileFencedLog(LogHandle):
             self._fenced = fence_all(self._folder, self._environment)
 
     def set_aside(self) -> str | None:
-        """See ``ReplaceableLog.set_aside``: the folder gets another name beside the old one."""
+        """See ``ReplaceableLog.set_aside``: the folder gets another name next to the old one."""
         with self._lock, translated("rename", self._folder.path, changes=True):
             self._require(HandleState.UNCLAIMED)
             return set_folder_aside(self._folder)

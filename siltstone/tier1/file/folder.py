@@ -93,7 +93,7 @@ class LogFolder:
         for folder in reversed(missing):
             with suppress(FileExistsError):  # another claim was faster
                 self.calls.mkdir(folder)
-        # Also when all were there: who made them may have died before the sync.
+        # Also when all were there: their maker may have died before the sync.
         for folder in missing or [self.path]:
             sync_folder(self.calls, os.path.dirname(folder))
 
@@ -148,7 +148,7 @@ class LogFolder:
         """Make a log file, preallocated and durable with its name; it is all zeros.
 
         Extending the file now, and not only reserving room, keeps its length out of every later
-        ``fdatasync``: a quarter faster, and no frame lies behind the end that the disk knows.
+        ``fdatasync``: a quarter faster, and no frame lies beyond the end that the disk knows.
 
         Raises:
             StorageFullError: no room, or no descriptor; the file is not there.
@@ -192,7 +192,7 @@ class LogFolder:
         return file._replace(size=size)
 
     def check_room(self, size: int) -> None:
-        """Find out whether a file of ``size`` bytes would fit, and leave nothing behind.
+        """Find out whether a file of ``size`` bytes would fit, and leave nothing there.
 
         Raises:
             StorageFullError: it would not.

@@ -1,4 +1,4 @@
-"""Frames in one open file: reading them in order, and judging what stands behind the last."""
+"""Frames in one open file: reading them in order, and judging what stands after the last."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BLOCK_BYTES = 4096
 
 
 def scan_frames(calls: FileCalls, fd: int, offset: int) -> Iterator[tuple[Frame, int]]:
-    """Yield the frames from ``offset`` on, each with the offset behind it, while they are whole."""
+    """Yield the frames from ``offset`` on, each with the offset after it, while they are whole."""
     want = _WINDOW_BYTES
     while True:
         window = read_at(calls, fd, offset, want)
@@ -50,7 +50,7 @@ def scan_frames(calls: FileCalls, fd: int, offset: int) -> Iterator[tuple[Frame,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTail:
-    """What stands behind the last good frame of a file.
+    """What stands after the last good frame of a file.
 
     Attributes:
         length: bytes up to the last one that is not zero.
@@ -68,7 +68,7 @@ def look_behind(
 
     A valid frame further on is searched by how it begins, since a damaged length hides where. It
     counts only with a higher index: a torn frame may carry a copy of an older frame in its body.
-    ``lineage`` is ``None`` when nobody knows it any more.
+    ``lineage`` is ``None`` when it is not known any more.
     """
     starts = [
         MAGIC + bytes([kind, VERSION, 0, 0]) + (lineage or b"") for kind in (KIND_BATCH, KIND_END)

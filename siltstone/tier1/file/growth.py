@@ -17,23 +17,23 @@ SPARE_BYTES_MIN: Final = 256 * KIB
 """Every later file: the reserve of a log that holds little; see ``RESERVE_PART``."""
 
 FACTOR: Final = 4
-"""A file is at most so many times as large as the one before."""
+"""A file is at most this many times as large as the one before."""
 
 RESERVE_PART: Final = 8
 """A spare file has at least this part of what the log holds. Rows that say what was flushed go to
 it when the disk is full, and they are far smaller than what they speak of."""
 
 HELD_S: Final = 10.0
-"""A file takes at least what comes in so many seconds, if it may be so large."""
+"""A file takes at least what comes in this many seconds, if it may be that large."""
 
 FILLED_S: Final = 60.0
-"""A file gets zeros beforehand if it would be full within so many seconds."""
+"""A file gets zeros beforehand if it would be full within this many seconds."""
 
 _WINDOW_S: Final = 10.0
 """The rate is that of the last one or two of these."""
 
 _SHORTEST_S: Final = 1.0
-"""What was appended in less is taken for that of so long: a burst is no rate."""
+"""What was appended in less time counts as appended in this time: a burst is no rate."""
 
 
 class Growth:
@@ -56,7 +56,7 @@ class Growth:
 
     @property
     def free_of_zeros(self) -> int:
-        """So many bytes an epoch appends before any zeros are written."""
+        """How many bytes an epoch appends before any zeros are written."""
         return self._file_bytes // 8
 
     def note(self, appended: int) -> None:

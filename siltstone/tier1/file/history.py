@@ -19,7 +19,7 @@ from siltstone.tier1.file.names import FileKey
 from siltstone.tier1.file.newest_file import check_continues
 
 MARK_BYTES: Final = MIB
-"""So far apart are the places that are kept: a read begins at most so far before its frame."""
+"""The distance of the places that are kept: a read begins at most this far before its frame."""
 
 
 class FramePlace(NamedTuple):
@@ -39,7 +39,7 @@ class FramePlace(NamedTuple):
 class Bookmarks:
     """Where reads came by, so that the next one does not read a file from its start. Thread-safe.
 
-    A follower of the log goes on where the last read ended; a reader of an older frame begins at
+    A follower of the log continues where the last read ended; a reader of an older frame begins at
     the last place before it.
     """
 

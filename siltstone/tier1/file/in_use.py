@@ -35,7 +35,7 @@ class InUseLock:
         return self._fd >= 0
 
     def acquire(self, *, takeover: bool) -> None:
-        """Take the lock if it is free; otherwise go on without it if ``takeover`` says so.
+        """Take the lock if it is free; otherwise continue without it if ``takeover`` says so.
 
         Raises:
             StoreInUseError: a live holder has it.
@@ -52,7 +52,7 @@ class InUseLock:
                         self._fd = fd
                         return
                 elif not self._try(fd, fcntl.LOCK_SH):
-                    # Not only somebody who looks, for he takes a shared lock for a moment.
+                    # Not only a process that looks, which takes a shared lock for a moment.
                     break
             finally:
                 if not kept:
@@ -64,7 +64,7 @@ class InUseLock:
     def publish(self, epoch: int, owner: str) -> None:
         """Describe the holder; after a takeover, also put a lock of its own in place.
 
-        The text is for people and the lock for manners: the claim stands without them.
+        The text is for people, and the lock is a courtesy: the claim stands without them.
         """
         text = f"{epoch}\n{owner}\n".encode()
         with suppress(OSError):
@@ -82,7 +82,7 @@ class InUseLock:
             return False
 
     def description(self) -> str:
-        """What the holder, or the last one, said of itself; empty when nobody did."""
+        """What the holder, or the last one, said of itself; empty when none did."""
         try:
             with self._folder.reading(LOCK) as fd:
                 text = bytes(read_at(self._calls, fd, 0, _TEXT_BYTES_MAX))

@@ -4,7 +4,7 @@ A frame is written into zeros, and a disk keeps or loses whole sectors. So of a 
 a sector holds nothing but zeros, or its end is missing. One whose sectors are all there, to its
 last byte, was on the disk, and most probably acknowledged: something changed it since.
 
-What nobody can tell apart: a frame of which damage left zeros in a whole sector or in the last
+What cannot be told apart: a frame of which damage left zeros in a whole sector or in the last
 byte, or of whose body a whole sector was zeros from the beginning, looks like one that was torn.
 """
 
@@ -25,7 +25,7 @@ def is_damaged(data: bytes, offset: int, expected: FrameHeader) -> bool:
 
     Args:
         data: what stands from the frame's beginning on, up to the last byte that is not zero; no
-            valid frame is behind it.
+            valid frame is after it.
         offset: where in the file that is.
         expected: the header that belongs there; its kind, count and length are not looked at.
     """
@@ -37,7 +37,7 @@ def is_damaged(data: bytes, offset: int, expected: FrameHeader) -> bool:
         return True
     if not _is_written(data, offset):
         return False
-    # Behind a frame nothing is written before it is acknowledged.
+    # After a frame nothing is written before it is acknowledged.
     return header.size <= len(data) or _has_other_length(data)
 
 

@@ -27,7 +27,7 @@ class MarkerContent:
     """Both slots as they were read.
 
     Attributes:
-        newest: the valid slot of the higher epoch; ``None`` when nobody ever claimed.
+        newest: the valid slot of the higher epoch; ``None`` when there never was a claim.
         free_slot: index of the slot that the next claim writes: never the newest one's.
         never_written: both slots are empty.
     """
@@ -43,8 +43,8 @@ class MarkerContent:
         empty = [not any(part) for part in parts]
         self.never_written = all(empty)
         if self.newest is None and not any(empty):
-            # One bad slot beside an empty one is the very first claim, torn. Two bad ones are
-            # damage: an owner may be at work whose epoch nobody can tell.
+            # One bad slot next to an empty one is the very first claim, torn. Two bad ones are
+            # damage: an owner may be at work whose epoch is unknown.
             raise CorruptDataError("both slots of the marker are damaged", where=path)
 
     @property
@@ -84,7 +84,7 @@ class Marker:
                 if size < MARKER_BYTES:
                     # Of one that was cut the whole slot may be left, which counts.
                     write_fully(calls, marker.fd, [bytes(MARKER_BYTES - size)], size)
-                # Also when it was there: who made it may have died before its syncs.
+                # Also when it was there: its maker may have died before its syncs.
                 calls.fsync(marker.fd)
                 sync_folder(calls, folder.path)
         except BaseException:
@@ -146,7 +146,7 @@ def marker_epoch(folder: LogFolder) -> int:
 def told_epoch(folder: LogFolder) -> int:
     """The same where the marker can be read, else 0: it tells no more than one that is gone.
 
-    For who acknowledges and removes nothing on the strength of it.
+    For callers that acknowledge nothing and remove nothing because of it.
     """
     try:
         return marker_epoch(folder)

@@ -30,7 +30,7 @@ class FileKey(NamedTuple):
 
     @property
     def old_name(self) -> str:
-        """Its name when it was truncated and waits to be used again; nobody reads it."""
+        """Its name when it was truncated and waits to be used again; nothing reads it."""
         return f"e{self.epoch:020d}-{self.number:08d}.old"
 
 

@@ -37,7 +37,7 @@ NETWORK = {
     0xBACBACBC: "vmhgfs",
 }
 LOCAL_FUSE = frozenset({"fuseblk", "fuse.fuse-overlayfs"})
-"""Known to end on a local disk; of the many others nobody knows what a sync does."""
+"""Known to end on a local disk; of the many others it is unknown what a sync does."""
 
 _STATFS_BYTES = 256  # Larger than struct statfs anywhere; the type is its first machine word.
 

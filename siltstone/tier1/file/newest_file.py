@@ -36,7 +36,7 @@ class LogEnd:
 
     @property
     def is_last(self) -> bool:
-        """Whether its owner closed the log, so that no frame of the epoch stands behind it."""
+        """Whether its owner closed the log, so that no frame of the epoch stands after it."""
         return self.last is not None and self.last.kind == KIND_END
 
     @property
@@ -50,8 +50,8 @@ def read_end(
 ) -> tuple[LogEnd, int]:
     """Read the newest file to its end, from the start or from where ``after`` ended.
 
-    Returns the new end, and the count of bytes behind it that are no frame. Going on from ``after``
-    takes a block of zeros for the end; from the start, the whole rest of the file is looked at.
+    Returns the new end, and the count of bytes after it that are no frame. A read from ``after``
+    takes a block of zeros for the end; one from the start looks at the whole rest of the file.
 
     Raises:
         OSError: a call failed.
@@ -111,7 +111,7 @@ def read_to_damage(
 
 
 def _judged(folder: LogFolder, fd: int, end: LogEnd) -> tuple[int, str]:
-    """How many bytes stand behind the end of a file, and why they are damage, if they are."""
+    """How many bytes stand after the last frame of a file, and why they are damage, if they are."""
     header = end.header
     tail = look_behind(
         folder.calls,
@@ -126,7 +126,7 @@ def _judged(folder: LogFolder, fd: int, end: LogEnd) -> tuple[int, str]:
     expected = FrameHeader(
         lineage=header.lineage, epoch=header.epoch, index=end.index, previous_crc=end.crc
     )
-    # No frame is longer; whatever stands behind so many bytes need not be read.
+    # No frame is longer; whatever stands beyond this many bytes need not be read.
     data = read_at(folder.calls, fd, end.offset, min(tail.length, FRAME_BYTES_MAX + 1))
     if is_damaged(bytes(data), end.offset, expected):
         return tail.length, "the last frame is there as a whole, and does not match its sum"

@@ -32,8 +32,8 @@ class FileLogReader:
 
     Args:
         folder: of the container.
-        fenced: the epoch by which everybody was fenced who might acknowledge; 0 if nobody was. It
-            is no claim, so the last frame counts: it may have been acknowledged.
+        fenced: the epoch that fenced all owners that might acknowledge; 0 if there is none. It is
+            no claim, so the last frame counts: it may have been acknowledged.
         to_damage: see ``DamagedLog.open_to_damage``.
     """
 
@@ -77,7 +77,7 @@ class FileLogReader:
         return _below(frames, from_index, end, view.damage)
 
     def dropped_tail(self) -> int:
-        """See ``LogReader.dropped_tail``. It is 0 beside a live owner, who may be writing."""
+        """See ``LogReader.dropped_tail``. It is 0 while a live owner may be writing."""
         with self._lock, translated("read", self._folder.path):
             self._check_open()
             lock = InUseLock(self._folder)
@@ -117,7 +117,7 @@ class FileLogReader:
             what = "the log was begun again since it was opened here, as by recover: open it again"
             raise LogLostError(what, path=self._folder.path)
         is_sure = self._is_durable(view)
-        # The marker comes last, as for a writer: who claims from here on reads what was seen.
+        # The marker comes last, as for a writer: an owner that claims now reads what was seen.
         is_sure = is_sure and told_epoch(self._folder) <= max(view.epoch, self._fenced)
         # A frame is begun only when the one before it is acknowledged.
         if not is_sure and view.damage is None:

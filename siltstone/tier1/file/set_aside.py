@@ -1,4 +1,4 @@
-"""Putting a log aside that nobody may go on with: fence whoever writes it, then rename its folder.
+"""Putting a log aside that must not be continued: fence its writer, then rename its folder.
 
 Nothing in it is read, so it may be damaged. An owner that has its files open finds the newer epoch
 in the marker, which went with them, and acknowledges nothing more.
@@ -26,7 +26,7 @@ def fence_all(folder: LogFolder, environment: Environment) -> int:
     try:
         marker = Marker.create(folder)
     except CorruptDataError:
-        return 0  # Nobody has a folder open as a marker, and it is put aside with all the rest.
+        return 0  # No owner has a folder open as a marker, and it is put aside with all the rest.
     try:
         with marker:
             newest = [key.epoch for key in folder.log_files()]
@@ -37,7 +37,7 @@ def fence_all(folder: LogFolder, environment: Environment) -> int:
             try:
                 marker.write(marker.content(), slot)
             except CorruptDataError:
-                # Nobody can tell whose it was; any change of it stops an owner.
+                # It is unknown whose it was; any change of it stops an owner.
                 write_fully(folder.calls, marker.fd, [encode_marker_slot(slot)], 0)
                 folder.calls.fdatasync(marker.fd)
             return epoch

@@ -1,4 +1,4 @@
-"""Files that frames will go to later: made, and written with zeros, before anybody waits for them.
+"""Files that frames will go to later: made, and written with zeros, before a call waits for them.
 
 A block that was only preallocated is marked as written by its first write. A sync of the file then
 waits for the file system's journal, hence for whatever others change on the same disk. In a file
@@ -9,7 +9,7 @@ are in memory.
 How large they are, and whether zeros are written at all, ``Growth`` says.
 
 A file gets the name of a log file only when all of it is zeros, durably. Until then one that was
-used before has a name that nobody reads.
+used before has a name that nothing reads.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ KEPT_MAX: Final = 4
 """Files that may lie ready or wait to be used again; more are unlinked when they are truncated."""
 
 SLICE_BYTES: Final = 512 * KIB
-"""Zeros that are written at a time. The sync of a frame may have to wait for so many."""
+"""Zeros that are written at a time. The sync of a frame may have to wait for this many."""
 
 _ZEROS: Final = memoryview(bytes(SLICE_BYTES))
 
 
 @dataclass(slots=True)
 class _Spare:
-    """A file that was never used, by its name; ``filled``: so many bytes of it are written."""
+    """A file that was never used, by its name; ``filled``: how many bytes of it are written."""
 
     file: OpenFile
     filled: int
@@ -57,7 +57,7 @@ class _Spare:
 
 @dataclass(slots=True)
 class _Renewal:
-    """A truncated file that is written with zeros; ``filled``: so many bytes of it already."""
+    """A truncated file that is written with zeros; ``filled``: how many bytes of it already."""
 
     file: OpenFile
     filled: int
@@ -66,8 +66,8 @@ class _Renewal:
 class Spares:
     """The spare files of one epoch, in the order of their use. Thread-safe.
 
-    Every method but ``close`` raises ``OSError`` besides what it says; whoever meets that must not
-    use the files again.
+    Every method but ``close`` raises ``OSError`` besides what it says; after that error the files
+    must not be used again.
 
     Args:
         folder: of the log.

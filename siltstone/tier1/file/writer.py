@@ -51,7 +51,7 @@ class EpochWriter:
     """The files of the claimed epoch. Not thread-safe but for ``tend``; the handle has the lock.
 
     ``write``, ``make_room``, ``tend`` and ``drop_below`` raise ``OSError`` besides what they say.
-    Whoever meets anything but ``StorageFullError`` must never use the writer again.
+    After anything but ``StorageFullError`` the writer must never be used again.
 
     Attributes:
         index: of the next frame.
@@ -93,7 +93,7 @@ class EpochWriter:
         self._growth.held_bytes = claimed.older_bytes + file.size
         self._spares = Spares(folder, file, growth, fills=fills)
         self._is_filled = not fills
-        # Where a block moves when it is written again, nobody knows what such a write costs.
+        # Where a block moves when it is written again, the cost of such a write is unknown.
         self._direct = DirectWriter(folder) if fills else None
         self._direct_bytes = 0
         self._used_bytes = 0
@@ -104,7 +104,7 @@ class EpochWriter:
         self._limit = 0
 
     def write(self, frame: EncodedFrame, *, reserve: bool) -> None:
-        """Write one frame, make it durable, and see that nobody claimed meanwhile.
+        """Write one frame, make it durable, and see that there was no claim meanwhile.
 
         Raises:
             StorageFullError: no room; nothing was written.
@@ -123,7 +123,7 @@ class EpochWriter:
             elif self._pwritev(self._fd, buffers, self._offset) != size:
                 raise LogError("a write was cut short", path=self._folder.path, index=self.index)
         self._fdatasync(self._fd)
-        # Only now: whoever claims from here on reads this frame.
+        # Only now: an owner that claims from here on reads this frame.
         count = self._preadv(self._marker_fd, self._marker_buffers, 0)
         if count != MARKER_BYTES or self._marker_now != self._marker_data:
             self._check_marker()
@@ -146,7 +146,7 @@ class EpochWriter:
     def make_room(self, size: int, *, reserve: bool) -> None:
         """See to it that a frame of ``size`` bytes fits into the current file.
 
-        A frame without ``reserve`` is let in only while a spare file is left behind it.
+        A frame without ``reserve`` is let in only while a spare file is left after it.
 
         Raises:
             StorageFullError: there is no room for it.
@@ -184,7 +184,7 @@ class EpochWriter:
     def tend(self) -> bool:
         """Make files ready before they are missed; return whether there was something to write.
 
-        Any thread, beside all else, but one at a time.
+        Any thread, at the same time as all else, but one at a time.
         """
         is_late = 2 * self._offset > self._file.size
         self._growth.look(self._appended + self._offset)
@@ -208,7 +208,7 @@ class EpochWriter:
         one, and to look each time for what stands under the old one would cost too much.
 
         Raises:
-            LogError: somebody took one away, or put another one in its place.
+            LogError: one was taken away, or another one was put in its place.
         """
         written = self._written
         for named in (self._claimed, written):
@@ -265,7 +265,7 @@ class EpochWriter:
         self._folder.calls.close(self._fd)
 
     def _roll(self) -> None:
-        """Go on in the oldest spare file. Its header is durable before its first frame."""
+        """Continue in the oldest spare file. Its header is durable before its first frame."""
         file, self._is_filled = self._spares.take()
         self._used_bytes += self._file.size
         self._appended += self._offset

@@ -4,7 +4,7 @@
    a holder lives. Nothing is written, unless a topic is to be made.
 2. A record with a nonce is appended, durably.
 3. The log is read up to this record. What counts before it was perhaps acknowledged, so it is
-   kept; a frame of an older owner behind it is void, and that owner sees this record when it looks
+   kept; a frame of an older owner after it is void, and that owner sees this record when it looks
    at what stands between its frames.
 """
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """Who would like to have the log.
+    """The process that would like to have the log.
 
     Attributes:
         settings: of the log.
@@ -90,7 +90,7 @@ class Claimant:
         )
 
     def send(self, scan: Scan, record: ClaimRecord, *, new: bool) -> tuple[PlacedClaim, Sender]:
-        """Steps 2 and 3, from ``scan`` on; return the claim, and what sends frames behind it.
+        """Steps 2 and 3, from ``scan`` on; return the claim, and what sends frames after it.
 
         Raises:
             LogLostError: see ``prepare``; by now it is certain.

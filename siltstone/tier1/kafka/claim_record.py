@@ -3,7 +3,7 @@
 Layout, little-endian::
 
     magic: bytes[4] = b"SLTC"
-    kind: u8 = 1 (claim) | 2 (fence: it stops older owners, and nobody owns the log by it)
+    kind: u8 = 1 (claim) | 2 (fence: it stops older owners, and makes no owner of the log)
              | 3 (holder: says again who claimed, before the claim is truncated)
     version: u8 = 1
     reserved: u16 = 0
@@ -46,7 +46,7 @@ class ClaimRecord:
         kind: ``KIND_CLAIM``, ``KIND_FENCE`` or ``KIND_HOLDER``.
         lineage: 16 bytes.
         nonce: 16 bytes.
-        above: what its epoch exceeds, beside the epochs of all records before it; of a holder, the
+        above: what its epoch exceeds, besides the epochs of all records before it; of a holder, the
             epoch itself.
         host: 16 bytes; see ``siltstone.tier1.kafka.presence``.
         pid: process id of the claimant.

@@ -1,7 +1,7 @@
 """One client of Kafka: its connections, its thread, and the end of each call.
 
 The parts of kafka-python below its producer and consumer: connections, sign-on, and the codecs of
-requests. What is repeated, and with which bytes, is decided by whoever calls.
+requests. What is repeated, and with which bytes, is decided by the caller.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from siltstone.tier1.kafka.signing_on import Connections
 CLIENT_ID: Final = "siltstone"
 ANSWER_BYTES_MAX: Final = 64 * MIB
 ATTEMPT_S: Final = 5.0
-"""A broker that is silent for so long is asked again, or another one if that leads by now."""
+"""A broker that is silent for this long is asked again, or another one if that leads by now."""
 PAUSE_S: Final = 0.005
 PAUSE_MAX_S: Final = 0.2
 STOP_S: Final = 5.0
@@ -97,7 +97,7 @@ class Client:
                 strange = kafka_errors.KafkaProtocolError(f"an answer that means nothing: {error}")
                 strange.__cause__ = error
                 failures.append(strange)
-            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            except BaseException as error:  # noqa: BLE001 - the waiting caller gets it
                 failures.append(error)
             finally:
                 ended.set()
@@ -120,7 +120,7 @@ class Client:
     async def ask(self, request: Any, node: int | None, deadline: Deadline) -> Any:
         """Send one request, once, and return the answer. Runs on the client's thread."""
         if self._is_closed:
-            # Not one that would be repeated: nobody closes a connection that is made from here on.
+            # Not one that would be repeated: nothing closes a connection that is made from here on.
             raise kafka_errors.IllegalStateError("the client was closed")
         attempt_s = min(deadline.left_s(), ATTEMPT_S)
         sent = self.manager.send(request, node_id=node, request_timeout_ms=attempt_s * 1000)
@@ -178,7 +178,7 @@ class Client:
             raise kafka_errors.IllegalStateError("the client was closed")
 
     def close(self) -> None:
-        """End all connections and the thread. It waits for nobody who does not answer."""
+        """End all connections and the thread. It waits for no broker that does not answer."""
         self._is_closed = True
         for sock in self._taken or ():
             sock.close()

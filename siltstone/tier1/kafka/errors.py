@@ -87,7 +87,7 @@ def log_error(operation: str, topic: str, servers: str, error: Exception) -> Log
 
 
 def deleted(topic: str, start: int) -> LogError:
-    """What an owner ends with that did not delete what is gone."""
+    """The error of an owner that did not delete what is gone."""
     return LogError("records were deleted by somebody else", topic=topic, start=start)
 
 

@@ -288,7 +288,7 @@ class KafkaFencedLog(LogHandle):
         scan.start_at(offset)
 
     def _say_again(self) -> None:
-        """Append who holds the log, for the claim may go; see that nobody claimed meanwhile."""
+        """Append who holds the log, for the claim may go; see that there was no claim meanwhile."""
         assert self._claim is not None, "a claimed handle has a claim"
         record = replace(self._claim.record, kind=KIND_HOLDER, above=self._epoch)
         self._last_offset = self._send([encode_claim_record(record)], 0)
@@ -308,7 +308,7 @@ class KafkaFencedLog(LogHandle):
                     self._connection.drop()
                 raise
             finally:
-                if self._state is HandleState.CLOSED:  # meanwhile, and nobody else would drop it
+                if self._state is HandleState.CLOSED:  # meanwhile, and nothing else would drop it
                     self._connection.drop()
 
     def _looked(self) -> Scan:

@@ -1,6 +1,6 @@
 """How a holder shows others that it lives, wherever they are: by offsets committed to a group.
 
-The consumer group has the topic's name. Nothing is read by these offsets; beside them is a text,
+The consumer group has the topic's name. Nothing is read by these offsets; next to them is a text,
 which names the claim and changes with every beat. The fence does not depend on it.
 """
 
@@ -20,7 +20,7 @@ from siltstone.tier1.kafka.client import Client
 
 BEAT_S: Final = 0.75
 SILENCE_S: Final = 3.0
-"""A holder that was not heard for so long is taken for dead: some beats may be late."""
+"""A holder that was not heard for this long is taken for dead: some beats may be late."""
 LOOKS: Final = 20
 """In that time."""
 NO_GENERATION: Final = -1
@@ -62,7 +62,7 @@ class Beats:
         self._at_coordinator(request, lambda answer: answer.topics[0].partitions[0], deadline)
 
     def read(self, deadline: Deadline) -> str:
-        """The text as it is now; empty when nobody wrote one."""
+        """The text as it is now; empty when there is none."""
         topic = OffsetFetchRequest.OffsetFetchRequestTopic
         request = OffsetFetchRequest(
             group_id=self._topic,
@@ -152,7 +152,7 @@ class Heart:
                 text = f"{self._nonce.hex()} {count}"
                 self._beats.show(text, self._end(), Deadline(self._deadline_s))
                 is_late = False
-            except Exception as error:  # noqa: BLE001 - it is for manners; the log tells what matters
+            except Exception as error:  # noqa: BLE001 - a courtesy; the log tells what matters
                 if not is_late and not self._stopped.is_set():
                     _log.warning("others do not see that this owner lives: %s", error)
                 is_late = True

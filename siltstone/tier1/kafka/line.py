@@ -18,7 +18,7 @@ from siltstone.tier1.kafka.produce_message import ProduceMessages, UnexpectedAns
 
 ANSWER_BYTES_MAX: Final = 64 * KIB
 SILENCE_S: Final = 5.0
-"""A broker that takes or says nothing for so long is asked by the client, maybe another one."""
+"""A broker that takes or says nothing for this long is asked by the client, or another one is."""
 NUMBER_MAX: Final = 2**31 - 1
 
 _LENGTH = struct.Struct(">i")
@@ -65,7 +65,7 @@ class Line:
             self.close()
             raise LineError(str(error)) from error
         except BaseException:
-            # Whoever comes next must not take the answer to this for its own.
+            # The next call must not take the answer to this for its own.
             self.close()
             raise
 

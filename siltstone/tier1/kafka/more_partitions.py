@@ -1,6 +1,6 @@
 """A topic that has more partitions than the one that its log is in.
 
-Somebody may add partitions to a topic, and nobody can take them away again. Records of a log are
+Partitions may be added to a topic, and they cannot be taken away again. Records of a log are
 sent to the first partition and to no other, and brokers move none between partitions. So the log is
 whole as long as the others hold nothing: what a tool had copied into several would be there.
 """
@@ -22,7 +22,7 @@ def refusal_of_new(view: TopicView) -> list[str]:
 
 
 def refusal_of_known(view: TopicView, first: Partition, deadline: Deadline) -> list[str]:
-    """Why no owner goes on with a log whose topic gained partitions; nothing, if they are empty."""
+    """Why no owner continues a log whose topic gained partitions; nothing, if they are empty."""
     more = [Partition(first.client, first.topic, index) for index in range(1, view.partitions)]
     holding = [part.index for part in more if len(set(part.bounds(deadline))) > 1]
     if not holding:

@@ -22,7 +22,7 @@ def check_place(
     epoch: int,
     deadline: Deadline,
 ) -> None:
-    """See that a frame stands behind ``last``, with nothing in between that counts.
+    """See that a frame stands after ``last``, with nothing in between that counts.
 
     Raises:
         FencedError: a claim stands in between.

@@ -62,8 +62,8 @@ class Fetched:
 
     Attributes:
         records: offset and value of each; the values of what is no plain record are ``None``.
-        next_offset: of the record behind them; further than the one that was asked for although
-            there are none, where somebody deleted records in the middle.
+        next_offset: of the record after them; further than the one that was asked for although
+            there are none, where records in the middle were deleted.
         high_watermark: records below it are on all replicas that count.
         start: offset of the first record that the log keeps.
     """
@@ -218,7 +218,7 @@ class Partition:
         return int(answer.offset)
 
     def fetch(self, offset: int, deadline: Deadline) -> Fetched:
-        """Return what stands at ``offset`` and behind it, a few MiB, or nothing at the end.
+        """Return what stands at ``offset`` and after it, a few MiB, or nothing at the end.
 
         Raises:
             OffsetOutOfRangeError: there is no such offset any more, or not yet.
@@ -294,7 +294,7 @@ class Partition:
         )
 
     def line(self, deadline: Deadline) -> Line | None:
-        """Open a line to the leader; ``None`` where there can be none, or nobody knows the leader.
+        """Open a line to the leader; ``None`` where there can be none, or the leader is unknown.
 
         It goes with the client, and to the first partition.
         """
@@ -324,7 +324,7 @@ class Partition:
     def _at_leader(
         self, request: Callable[[], Any], part_of: Callable[[Any], Any], deadline: Deadline
     ) -> Any:
-        """Ask the leader, whoever that is by now, and return what it says of the partition."""
+        """Ask the leader, whichever broker it is by now; return what it says of the partition."""
 
         async def attempt() -> Any:
             if self._leader is None and await self._metadata(deadline) is None:
@@ -348,7 +348,7 @@ def _check(code: int, message: str | None = None) -> None:
 
 
 def _records(data: bytes, offset: int) -> tuple[list[tuple[int, bytes | None]], int]:
-    """Offset and value of each record from ``offset`` on, and the offset behind them.
+    """Offset and value of each record from ``offset`` on, and the offset after them.
 
     A last one may be cut off, and a batch may have none left.
 

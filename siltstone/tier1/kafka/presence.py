@@ -1,4 +1,4 @@
-"""Who a claimant is, and whether a claimant of this machine is still there. It fences nobody.
+"""Who a claimant is, and whether a claimant of this machine is still there. It fences no owner.
 
 Process ids mean the same processes where boot and namespace are the same, on one machine and
 outside of another container; there the end of a process shows at once.
@@ -17,7 +17,7 @@ from siltstone.tier1.kafka.claim_record import HOST_BYTES, ClaimRecord
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 STARTED_FIELD = 19
-"""Of ``/proc/PID/stat`` behind the name, which may hold anything."""
+"""Of ``/proc/PID/stat`` after the name, which may hold anything."""
 
 
 class Presence(Enum):
@@ -84,7 +84,7 @@ HOLDERS = Holders()
 
 
 def presence(record: ClaimRecord, here: Process) -> Presence:
-    """Whether who made a claim is still there, as far as this machine knows."""
+    """Whether the process that made a claim is still there, as far as this machine knows."""
     if record.host != here.host:
         return Presence.UNKNOWN
     if (record.pid, record.started) == (here.pid, here.started):

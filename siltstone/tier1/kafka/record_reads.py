@@ -1,4 +1,4 @@
-"""Fetching records, for whoever wants to know what they mean."""
+"""Fetching records, for callers that want to know what they mean."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def look(partition: Partition, shelf: SetAsideTopic, deadline_s: float) -> Scan:
     scan = shelf.take(partition.topic_id)
     start = scan.start
     if start is not None:
-        # Whoever reads the whole log decides, where this contradicts it or anything was deleted.
+        # A read of the whole log decides, where this contradicts it or anything was deleted.
         with suppress(CorruptDataError, LogLostError):
             catch_up(partition, scan, deadline_s)
             if scan.start == start:
@@ -92,9 +92,9 @@ def _catch_up(partition: Partition, scan: Scan, deadline_s: float, until: int | 
 
 
 def note_start(partition: Partition, scan: Scan, deadline: Deadline) -> None:
-    """Note what a dead owner truncated whose request came behind the claim of this one.
+    """Note what a dead owner truncated whose request came after the claim of this one.
 
-    Whoever reads what is left compares it with what it needs.
+    The reader of what is left compares it with what it needs.
 
     Raises:
         LogError: not even the newest frame is left, as no truncation does it.

@@ -1,4 +1,4 @@
-"""Putting a log aside that nobody may go on with: fence who writes it, then copy and empty it."""
+"""Putting a log aside that must not be continued: fence its writer, then copy and empty it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def fence(partition: Partition, nonce: bytes, here: Process, deadline: Deadline) -> None:
-    """Let no handle acknowledge any more: a record of ours stands behind whatever they wrote."""
+    """Let no handle acknowledge any more: a record of ours stands after whatever they wrote."""
     if not partition.exists(deadline):
         return
     record = ClaimRecord(

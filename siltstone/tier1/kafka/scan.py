@@ -1,6 +1,6 @@
 """What the records of a log mean, read in their order: which frames count, and who owns it.
 
-Everybody who reads the same records comes to the same result, so the order of the records alone
+All readers of the same records come to the same result, so the order of the records alone
 decides between owners. Only values are looked at here; fetching them is done elsewhere.
 """
 
@@ -23,7 +23,7 @@ from siltstone.tier1.kafka.claim_record import (
 )
 
 RECENT_BYTES_MAX = 16 * MIB
-"""Bodies of the newest frames that are kept, so that who looks and then reads fetches once."""
+"""Bodies of the newest frames that are kept, so that a look and a read after it fetch once."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Scan:
         next_offset: of the record that is to be read next; ``None`` before the first look.
         epoch: the highest of all claims and frames.
         claim: the newest claim, or what says it again; ``None`` when there is none, or when a fence
-            stands behind it.
+            stands after it.
         lineages: of all claims and frames.
         end: one above the index of the newest frame; 0 when there never was one.
         crc: of the newest frame.

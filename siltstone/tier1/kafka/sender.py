@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 class Sender:
     """A producer with a number of its own. Not thread-safe. After an error it must not be used.
 
-    The first record goes by the client; those behind it by a line, as long as that works. Whatever
+    The first record goes by the client; those after it by a line, as long as that works. Whatever
     becomes of a line, the client then sends the same bytes with the same sequence.
 
     Args:

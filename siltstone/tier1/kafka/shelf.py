@@ -9,7 +9,7 @@ from siltstone.tier1.kafka.scan import Scan
 
 
 class SetAsideTopic:
-    """Has room for one scan. Who takes it has it alone. Thread-safe.
+    """Has room for one scan. The caller that takes it has it alone. Thread-safe.
 
     Args:
         topic: whose scans they are.
@@ -24,7 +24,7 @@ class SetAsideTopic:
         """Return what was given, if it is of the topic with this id, or else a new scan.
 
         Args:
-            topic_id: ``None`` where topics have no ids: there nobody knows that it is the same.
+            topic_id: ``None`` where topics have no ids: there it is unknown whether it is the same.
         """
         with self._lock:
             scan, self._scan = self._scan, None

@@ -64,7 +64,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         return transport
 
     async def signed_on(self, node: int) -> Any:
-        """Make one more connection to a broker, which is for whoever asked, and sign on."""
+        """Make one more connection to a broker, which is for the caller, and sign on."""
         broker = self.cluster.broker_metadata(node)
         if broker is None:
             raise kafka_errors.UnknownBrokerIdError(node)

@@ -12,7 +12,7 @@ from siltstone.core.records.frame import Frame
 
 
 class SharedLog:
-    """One log. Whoever touches it holds ``lock``.
+    """One log. A thread holds ``lock`` to touch it.
 
     Attributes:
         lock: guards all that follows.
@@ -56,7 +56,7 @@ class SharedLog:
 
     @property
     def is_held(self) -> bool:
-        """Whether the newest holder lives: a handle that nobody can reach any more does not."""
+        """Whether the newest holder lives: a handle that nothing refers to any more does not."""
         return self.holder is not None and self.holder() is not None
 
     def read(self, from_index: int) -> Iterator[Frame]:
