@@ -30,7 +30,8 @@ class ImmediateChecks(ChunkSubject):
                 buffer = bytearray(count)
                 found = read_now("a", offset, buffer)
                 assert found in (None, version), (offset, count)
-                assert found is None or buffer == wanted, (offset, count)
+                right = buffer == wanted  # Two long buffers would take minutes to be told apart.
+                assert found is None or right, (offset, count)
 
     def test_reads_without_waiting_of_what_is_not_there_give_nothing(
         self, storage: ChunkStorage

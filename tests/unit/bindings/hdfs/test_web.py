@@ -30,6 +30,7 @@ class Stub(http.server.ThreadingHTTPServer):
     """A NameNode and a DataNode at one address."""
 
     daemon_threads = True
+    request_queue_size = 128  # of many connections at once none is refused
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that turn away are no news."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -80,6 +81,7 @@ class Stub:
         self.bucket = bucket
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, tuple[str, dict[int, bytes]]] = {}
+        self._upload_numbers = count()
         self.asked: list[Request] = []
         self.connections = 0
         self.faults: dict[str, list[Fault]] = {}
@@ -205,7 +207,7 @@ class Stub:
         return self._xml(f"<DeleteResult>{told}</DeleteResult>")
 
     def do_post_uploads(self, request: Request) -> Reply:
-        upload_id = f"u{len(self.uploads)}"
+        upload_id = f"u{next(self._upload_numbers)}"  # that of one that ended is not given again
         self.uploads[upload_id] = (request.key, {})
         return self._xml(
             "<InitiateMultipartUploadResult>"
@@ -316,6 +318,8 @@ def running(stub: Stub) -> Iterator[Stub]:
             pass
 
     class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # of many connections at once none is refused
+
         def handle_error(self, *_: Any) -> None:
             """A client that went away is part of many tests."""
 
