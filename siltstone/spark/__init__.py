@@ -10,8 +10,9 @@ when it is first used, so that each of these begins with what it needs and no mo
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from siltstone.core.lazy_names import lazy_names as _lazy_names
 
 try:
     import pyarrow as _pyarrow
@@ -41,14 +42,7 @@ _PLACES: Final = {
 
 del _pyarrow, _pyspark
 
-
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
-    if name not in _PLACES:
-        raise AttributeError(f"module 'siltstone.spark' has no attribute {name!r}")
-    value = getattr(import_module(f"siltstone.spark.{_PLACES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = _lazy_names(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:

@@ -97,10 +97,19 @@ async def settle(parts: OwnerParts, choice: CloseFlush, log_end: int) -> None:
         FencedError: another owner has the container, and the rest is in its hands.
         ClosedError: the log failed. What was acknowledged is in tier 1, for the next owner.
     """
-    before = parts.pipeline.failure
-    if before is not None:
-        _refuse(parts, choice)
-        return
+    if parts.pipeline.failure is None:
+        await _settle(parts, choice, log_end)
+    # Callers hear of a failure from the pipeline, which has closed the container.
+    if parts.pipeline.failure is not None and choice == "always":
+        size = _tail_bytes(parts)
+        if size:
+            ended = parts.pipeline.closed_error()
+            error = type(ended)(f"not all was flushed: {ended}", unflushed_bytes=size)
+            raise error from parts.pipeline.failure
+
+
+async def _settle(parts: OwnerParts, choice: CloseFlush, log_end: int) -> None:
+    """Settle what can be. What fails because the owner ended meanwhile is not raised here."""
     plan = plan_settlement(choice, _unsettled(parts, log_end))
     try:
         if choice == "always":
@@ -118,20 +127,10 @@ async def settle(parts: OwnerParts, choice: CloseFlush, log_end: int) -> None:
         )
     except SiltstoneError as error:
         if parts.pipeline.failure is not None:
-            # Callers hear it from the pipeline, which has closed the container.
-            _refuse(parts, choice)
-        elif choice == "always":
+            return
+        if choice == "always":
             raise
-        else:
-            logger.warning("not all was settled; it is safe in tier 1: %s", error)
-
-
-def _refuse(parts: OwnerParts, choice: CloseFlush) -> None:
-    """Raise why an owner that has ended flushes nothing, if all was to be flushed."""
-    if choice == "always" and (size := _tail_bytes(parts)):
-        ended = parts.pipeline.closed_error()
-        error = type(ended)(f"not all was flushed: {ended}", unflushed_bytes=size)
-        raise error from parts.pipeline.failure
+        logger.warning("not all was settled; it is safe in tier 1: %s", error)
 
 
 async def _carry_out(parts: OwnerParts, plan: Settlement) -> None:

@@ -70,10 +70,6 @@ class TableLogFlusher:
             lowest = min(lowest, segment.tail.first.index)
         return lowest
 
-    def wake(self) -> None:
-        """Look at once whether a flush is due."""
-        self._awake.set()
-
     async def run(self) -> None:
         """Flush the table log by size and by age until cancelled."""
         settings = self._settings

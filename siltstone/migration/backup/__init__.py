@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from siltstone.core.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from siltstone.migration.backup.admin import collect_backups as collect_backups
@@ -34,14 +35,7 @@ __all__ = [
     "verify_backups",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = _lazy_names(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:
