@@ -26,15 +26,27 @@ class Application(Importing):
             for _ in range(clients):
                 group.create_task(self._client())
 
+    async def run_few(self, operations: int) -> None:
+        """Do so many operations, and create the table if there is none."""
+        await self._create_rows()
+        for _ in range(operations):
+            if self.leaving or self._refusals >= REFUSALS_MAX:
+                break
+            await self._operate()
+
     async def _client(self) -> None:
-        name = self._rows.name
-        await self._ask(lambda: self._store.create_table(name, exist_ok=True))
-        verbs = [*VERBS]
-        weights = [weight for _, weight in verbs]
+        await self._create_rows()
         while not self.leaving and self._refusals < REFUSALS_MAX:
             await self._process.sleep(0.6 * self._chance.random())
-            verb, _ = self._chance.choices(verbs, weights)[0]
-            await verb(self)
+            await self._operate()
+
+    async def _create_rows(self) -> None:
+        name = self._rows.name
+        await self._ask(lambda: self._store.create_table(name, exist_ok=True))
+
+    async def _operate(self) -> None:
+        verb, _ = self._chance.choices(VERBS, WEIGHTS)[0]
+        await verb(self)
 
     async def look(self) -> None:
         segments = list(self._ledger.segments.values())
@@ -156,3 +168,5 @@ VERBS: tuple[tuple[Callable[[Application], Awaitable[object]], int], ...] = (
     (Application.list_all, 1),
     (Application.care, 5),
 )
+
+WEIGHTS = [weight for _, weight in VERBS]

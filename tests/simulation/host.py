@@ -13,6 +13,7 @@ from siltstone.container.models.segments import SegmentInfo
 from siltstone.container.models.settings import CloseFlush
 from siltstone.container.reader.no_log import NoLog
 from siltstone.container.reader.read_container import ReadContainer, open_reader
+from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
 from siltstone.core.fenced_log import LogOwner
@@ -35,27 +36,34 @@ Work = Callable[["Host"], Awaitable[None]]
 
 
 class HostParts:
-    """What the containers of one process's store share; see ``SharedParts``."""
+    """What the containers of one process's store share; see ``SharedParts``.
+
+    Attributes:
+        log_ends: of each container that was opened to own it, the end of its log before that.
+        readers: those that were opened.
+    """
 
     def __init__(self, world: World, process: Process, machine: Machine) -> None:
         self.environment: Environment = process
+        self.process = process
         self.manifest: StoreManifest = world.manifest
         self.owner = process.name
         self.logs: list[HeardLog] = []
+        self.log_ends: dict[int, int] = {}
+        self.readers: dict[int, ReadContainer] = {}
         self._world = world
-        self._process = process
         self._machine = machine
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """See ``Opener``."""
         world, ledger = self._world, self._world.ledgers[index]
-        log = world.log(self._process, index)
+        log = world.log(self.process, index)
         self.logs.append(log)
         opening = open_container(
             container=index,
             log=log,
-            storage=world.storage(self._process, log),
-            environment=self._process,
+            storage=world.storage(self.process, log),
+            environment=self.process,
             settings=world.settings,
             index_folder=self._machine.folder / f"c{index}",
             owner=self.owner,
@@ -65,7 +73,7 @@ class HostParts:
             container = await opening
         except LogLostError as error:
             if ledger.epoch:
-                raise ViolationError(f"{self._process.name} finds no log: {error!r}") from error
+                raise ViolationError(f"{self.process.name} finds no log: {error!r}") from error
             raise
         if container.epoch < ledger.epoch:
             # It stood still behind its last call: the log has to tell it before it does anything.
@@ -74,25 +82,31 @@ class HostParts:
             finally:
                 with suppress(SiltstoneError):
                     await container.close()
+        self.log_ends[index] = container._claimed.log_end
         ledger.opened(container.epoch)
-        world.trace.note(self._process.name, f"opened epoch {container.epoch} of {index}")
+        world.trace.note(self.process.name, f"opened epoch {container.epoch} of {index}")
         return container
 
     async def open_reader(self, index: int, *, without_log: bool = False) -> ReadContainer:
         """A read-only open."""
         world = self._world
-        return await open_reader(
+        reader = await open_reader(
             container=index,
-            log=NoLog() if without_log else world.log(self._process, index),
-            storage=world.storage(self._process),
-            environment=self._process,
+            log=NoLog() if without_log else world.log(self.process, index),
+            storage=self._storage(),
+            environment=self.process,
             settings=world.settings,
             index_folders=[machine.folder / f"c{index}" for machine in world.machines],
         )
+        self.readers[index] = reader
+        return reader
+
+    def _storage(self) -> ChunkStorage:
+        return self._world.storage(self.process)
 
     async def holder(self, index: int) -> LogOwner:
         """See ``Opener``."""
-        log = self._world.log(self._process, index)
+        log = self._world.log(self.process, index)
         try:
             return log.holder()
         finally:
@@ -102,22 +116,46 @@ class HostParts:
         """Nothing is left."""
 
 
+class AuditorParts(HostParts):
+    """The same for a process whose calls take no time and never fail.
+
+    Args:
+        world: what it looks at.
+        without_log: whether it sees what long-term storage alone holds.
+    """
+
+    def __init__(self, world: World, *, without_log: bool) -> None:
+        super().__init__(world, world.auditor(), world.machines[0])
+        self._without_log = without_log
+
+    async def open_reader(self, index: int, *, without_log: bool = False) -> ReadContainer:
+        """See ``HostParts``."""
+        return await super().open_reader(index, without_log=without_log or self._without_log)
+
+    def _storage(self) -> ChunkStorage:
+        return self._world.bare_storage()
+
+
 class Host:
     """One process with its store.
 
     Attributes:
         process: see there.
         machine: where its index is.
+        closed: how it closed, once it did so without an error.
         store: once it is open.
         applications: the clients of each container, once it is open.
         task: its life; what it raises ends the run.
     """
 
-    def __init__(self, world: World, kind: str, machine: Machine) -> None:
+    def __init__(
+        self, world: World, kind: str, machine: Machine, *, parts: HostParts | None = None
+    ) -> None:
         self.world = world
-        self.process = world.process(kind)
         self.machine = machine
-        self.parts = HostParts(world, self.process, machine)
+        self.parts = parts or HostParts(world, world.process(kind), machine)
+        self.process = self.parts.process
+        self.closed: CloseFlush | None = None
         self.store: AsyncStore | None = None
         self.applications: list[Application] = []
         self.task: asyncio.Task[None]
@@ -171,6 +209,7 @@ class Host:
         flush = Random(f"{world.seed}/{self.process.name}/close").choice(CHOICES)
         with suppress(SiltstoneError):
             await self.store.close(flush=flush)
+            self.closed = flush
         self.machine.busy = False
 
     async def _slots(self, *, read_only: bool, takeover: bool) -> Sequence[ContainerSlot]:

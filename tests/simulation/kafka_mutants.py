@@ -6,7 +6,7 @@ from tests.simulation.mutant import Mutant
 
 
 def _mutant(name: str, file: str, old: str, new: str) -> Mutant:
-    return Mutant(f"Kafka: {name}", f"tier1/kafka/{file}", old, new, kafka=True)
+    return Mutant(f"Kafka: {name}", f"tier1/kafka/{file}", old, new, story="kafka")
 
 
 KAFKA_MUTANTS = (

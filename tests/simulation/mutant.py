@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +15,12 @@ class Mutant:
         file: where it is, below ``siltstone``.
         old: its text, which is there once.
         new: what stands there instead.
-        kafka: whether it is seen only where logs are in a model of Kafka.
+        story: where it is seen: "long", or "short" if owners have to live for seconds, or "kafka"
+            if logs have to be in a model of Kafka.
     """
 
     name: str
     file: str
     old: str
     new: str
-    kafka: bool = False
+    story: Literal["long", "short", "kafka"] = "long"

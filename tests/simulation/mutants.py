@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from tests.simulation.age_mutants import AGE_MUTANTS
 from tests.simulation.engine_mutants import ENGINE_MUTANTS
 from tests.simulation.kafka_mutants import KAFKA_MUTANTS
+from tests.simulation.life_mutants import LIFE_MUTANTS
 from tests.simulation.log_mutants import LOG_MUTANTS
 from tests.simulation.mutant import Mutant
 
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SEEDS_MAX = 200
 PROCESSOR_S_MAX = 1_000
 
-MUTANTS = (*ENGINE_MUTANTS, *AGE_MUTANTS, *LOG_MUTANTS, *KAFKA_MUTANTS)
+MUTANTS = (*ENGINE_MUTANTS, *AGE_MUTANTS, *LOG_MUTANTS, *KAFKA_MUTANTS, *LIFE_MUTANTS)
 
 
 def seeds_until_seen(mutant: Mutant, seeds: int = SEEDS_MAX) -> int | None:
@@ -41,7 +42,7 @@ def seeds_until_seen(mutant: Mutant, seeds: int = SEEDS_MAX) -> int | None:
         assert text.count(mutant.old) == 1, f"{mutant.name}: {text.count(mutant.old)} places"
         file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
         play = [sys.executable, "-m", "tests.simulation", "0", "--count", f"{seeds}"]
-        play += ["--kafka"] * mutant.kafka
+        play += [] if mutant.story == "long" else [f"--{mutant.story}"]
         # Of the processor, for other work beside it must not count as a failure.
         command = ["sh", "-c", f"ulimit -t {PROCESSOR_S_MAX}; exec {shlex.join(play)}"]
         environment = {**os.environ, "PYTHONPATH": name}

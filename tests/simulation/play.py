@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from tests.processor_limit import processor_limit
+from tests.simulation.short_lives import ShortLives
 from tests.simulation.story import Story
 from tests.simulation.world import World
 
@@ -33,25 +34,29 @@ class Played:
     epoch: int
 
 
-def replay_command(seed: int, *, kafka: bool = False) -> str:
+def replay_command(seed: int, *, kafka: bool = False, short: bool = False) -> str:
     """How to see a run again."""
-    return f"python -m tests.simulation {seed}{' --kafka' * kafka} --trace"
+    choices = f"{' --kafka' * kafka}{' --short' * short}"
+    return f"python -m tests.simulation {seed}{choices} --trace"
 
 
-def play(seed: int, *, kafka: bool = False) -> Played:
+def play(seed: int, *, kafka: bool = False, short: bool = False) -> Played:
     """Play a seed; what goes wrong is raised with the command that repeats it.
 
     Args:
         seed: of the run.
         kafka: whether the logs are in a model of Kafka.
+        short: whether its owners live for seconds.
     """
     world = World(seed, kafka=kafka)
     try:
         with _no_collection(), processor_limit(SEED_S):
-            _run(world)
+            _run(world, ShortLives(world) if short else Story(world))
     except Exception as group:  # noqa: BLE001 - told with its seed, and raised
         error = _innermost(group)
-        error.add_note(f"seed {seed}; to see it again: {replay_command(seed, kafka=kafka)}")
+        error.add_note(
+            f"seed {seed}; to see it again: {replay_command(seed, kafka=kafka, short=short)}"
+        )
         for line in world.trace.lines[-12:]:
             error.add_note(line)
         raise error from None
@@ -76,11 +81,11 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _run(world: World) -> None:
+def _run(world: World, story: Story) -> None:
     runner = asyncio.Runner(loop_factory=world.loop)
     runner.get_loop().set_exception_handler(world.unheard)
     try:
-        runner.run(Story(world).run())
+        runner.run(story.run())
     except BaseException:
         # What it left behind may not come to an end, and is not what went wrong.
         with suppress(Exception):

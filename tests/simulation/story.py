@@ -43,19 +43,8 @@ class Story:
         """Play it to its end, and check that."""
         world = self.world
         weather = asyncio.create_task(self._weather())
-        begin = world.clock.now
         try:
-            while world.clock.now < begin + SECONDS:
-                await self._have_owner()
-                await asyncio.sleep(1 + 8 * self.chance.random())
-                self._check()
-                if self.chance.random() < LOOKS_ALONE:
-                    await self._look_alone()
-                names = [name for name, _ in EVENTS]
-                name = self.chance.choices(names, [weight for _, weight in EVENTS])[0]
-                world.trace.note("story", name)
-                await EVENT[name](self)
-                self._check()
+            await self._live()
         finally:
             weather.cancel()
         await self._calm_down()
@@ -64,6 +53,22 @@ class Story:
         world.check_closed()
         if world.failures_unheard:
             raise ViolationError(f"nobody heard of: {world.failures_unheard}")
+
+    async def _live(self) -> None:
+        """Everything but the end."""
+        world = self.world
+        begin = world.clock.now
+        while world.clock.now < begin + SECONDS:
+            await self._have_owner()
+            await asyncio.sleep(1 + 8 * self.chance.random())
+            self._check()
+            if self.chance.random() < LOOKS_ALONE:
+                await self._look_alone()
+            names = [name for name, _ in EVENTS]
+            name = self.chance.choices(names, [weight for _, weight in EVENTS])[0]
+            world.trace.note("story", name)
+            await EVENT[name](self)
+            self._check()
 
     async def _look_alone(self) -> None:
         """Were tier 1 lost at this moment, what is on long-term storage would be whole."""

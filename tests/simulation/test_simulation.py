@@ -31,6 +31,8 @@ SEEDS = 200
 BATCH = 10
 KAFKA_FIRST = 100
 KAFKA_SEEDS = 6
+SHORT_FIRST = 4000
+SHORT_SEEDS = 60
 SOAK_FIRST = int(os.environ.get("SILTSTONE_SOAK_FIRST_SEED", "1000000"))
 SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
 SOAK_PARTS = 10
@@ -53,12 +55,20 @@ def test_seeds_over_kafka(first: int) -> None:
         play(seed, kafka=True)
 
 
+@pytest.mark.parametrize("first", range(SHORT_FIRST, SHORT_FIRST + SHORT_SEEDS, BATCH))
+def test_seeds_of_short_lives(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        play(seed, short=True)
+
+
 MEMORY = 7
 """One container, a log in memory."""
 FILES = 14
 """Three containers, logs in files, and a power cut."""
 KAFKA = 7
 """Logs in a model of Kafka."""
+SHORT = 6
+"""Owners that live for seconds, each end of a life among them."""
 
 
 @pytest.mark.parametrize("seed", [MEMORY, FILES])
@@ -74,6 +84,14 @@ def test_a_seed_over_kafka_repeats_everything() -> None:
     assert first.lines == again.lines
     told = "\n".join(first.lines)
     assert all(text in told for text in ("away for", "dies", "deleted log-"))
+
+
+def test_short_lives_repeat_everything_and_close_in_peace_in_each_way() -> None:
+    first, again = play(SHORT, short=True), play(SHORT, short=True)
+    assert first.lines == again.lines
+    told = "\n".join(first.lines)
+    assert all(f"closed in peace, flush {choice}" in told for choice in ("auto", "always", "never"))
+    assert "dies" in told
 
 
 def test_another_seed_is_another_story() -> None:
@@ -118,3 +136,10 @@ def test_many_seeds(part: int) -> None:
 def test_many_seeds_over_kafka(part: int) -> None:
     for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
         play(seed, kafka=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(SOAK_PARTS))
+def test_many_seeds_of_short_lives(part: int) -> None:
+    for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
+        play(seed, short=True)

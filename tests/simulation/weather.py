@@ -52,11 +52,18 @@ CLIMATES = (
 
 
 class Weather:
-    """Decides over every call of every process."""
+    """Decides over every call of every process.
+
+    Attributes:
+        chance: of its own.
+        climate: how the services are now.
+        failures: how many calls it let fail, or hang.
+    """
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
         self.climate = CALM
+        self.failures = 0
 
     def change(self) -> None:
         """Another climate from now on."""
@@ -68,6 +75,7 @@ class Weather:
         most = 0.001
         if pool.name.startswith("chunks-"):
             if climate.hang and chance.random() < climate.hang:
+                self.failures += 1
                 return Delays(before_s=30 * chance.random(), behind_s=30 * chance.random())
             most = climate.storage_s
         elif pool.name.startswith("log-"):
@@ -83,6 +91,7 @@ class Weather:
         """See ``FaultyChunkStorage.plan``."""
         fault = self.climate.storage_fault
         if fault and self.chance.random() < fault:
+            self.failures += 1
             return self.chance.choice(FAILURES)
         return Fate.DONE
 
@@ -94,4 +103,5 @@ class Weather:
         name, applied, kind = self.chance.choice(LOG_FAULTS)
         if kind is StorageFullError and method != "append":
             return None
+        self.failures += 1
         return name, Fault(applied=applied, error=kind(f"injected: {name}"))
