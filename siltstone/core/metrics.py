@@ -143,9 +143,6 @@ CALLS_MAX: Final = _gauge(
     "storage_calls_max", "calls that may be in flight; fewer while the service throttles"
 )
 CIRCUIT: Final = _gauge("circuit_open", "1 while calls are refused unsent, else 0")
-DETOUR: Final = _gauge(
-    "storage_detour", "1 while calls go another way than was set up, since that does not work"
-)
 SAFE_MODE: Final = _gauge("safe_mode", "1 while appends are refused for lack of room, else 0")
 FREE_BYTES: Final = _gauge("free_bytes", "room on long-term storage, where it is known")
 USED_BYTES: Final = _gauge("used_bytes", "bytes of the store's files, where that is looked for")

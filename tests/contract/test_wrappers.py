@@ -23,7 +23,6 @@ from siltstone.core.storage.metered import MeteredChunkStorage
 from siltstone.core.storage.optional_verbs import (
     Addresses,
     BulkDeletes,
-    Detours,
     Leftovers,
     StreamedCreates,
 )
@@ -170,7 +169,6 @@ def test_a_wrapper_passes_on_what_is_optional(wrapper: type) -> None:
     for method in (
         BulkDeletes.delete_many,
         Leftovers.sweep_leftovers,
-        Detours.is_on_detour,
         Addresses.uri_of,
         StreamedCreates.create_from,
     ):

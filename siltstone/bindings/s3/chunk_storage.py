@@ -177,10 +177,6 @@ class S3ChunkStorage(RemoteChunkStorage):
             return None
         return f"s3a://{self._settings.bucket}/{self.service.key(name, 'uri_of')}"
 
-    def is_on_detour(self) -> bool:
-        """Whether the SDK reads although ``transport: obstore`` was asked for; see ``Detours``."""
-        return self.service.is_on_detour()
-
     def _target(self, name: str, key: str, operation: str, length: int) -> Target:
         """What is to be made, once it is sure that the service makes it as it should."""
         prove(self.service)

@@ -103,13 +103,8 @@ class ObstoreReads:
             operation in VERBS
             and length <= RANGE_BYTES_MAX
             and not CONTROL.search(key)
-            and self.is_usable()
+            and runtime().is_usable()
         )
-
-    @staticmethod
-    def is_usable() -> bool:
-        """Whether the library is of use in this process."""
-        return runtime().is_usable()
 
     def read(self, key: str, offset: int, buffer: memoryview, deadline: Deadline) -> int | None:
         """Fill ``buffer`` from ``offset`` on; return how many bytes, fewer only at the end.

@@ -46,11 +46,6 @@ class Service(RemoteClient):
         reads = self._reads
         return reads if reads is not None and reads.can_take(operation, key, length) else None
 
-    def is_on_detour(self) -> bool:
-        """Whether nothing is read any more by what the settings name."""
-        reads = self._reads
-        return reads is not None and not reads.is_usable()
-
     def storing(self) -> dict[str, Any]:
         """Arguments of every request that makes an object: how it is kept."""
         settings, chosen = self.settings, {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-from siltstone.container.models.health import HealthReason, HealthState
+from siltstone.container.models.health import HealthState
 from siltstone.core import metrics as m
 from siltstone.core.constants import TABLE_LOG_ID
 from siltstone.core.storage.circuit_breaker import CircuitState
@@ -198,7 +198,6 @@ class Measuring:
             metrics.set(m.HEALTH, state is health.state, state.value)
         metrics.set(m.CALLS_MAX, health.calls_max)
         metrics.set(m.CIRCUIT, health.circuit is not CircuitState.CLOSED)
-        metrics.set(m.DETOUR, HealthReason.DETOUR in health.reasons)
         metrics.set(m.SAFE_MODE, health.safe_mode)
         metrics.set(m.UNFLUSHED_AGE, health.unflushed_age_s)
         metrics.set(m.LATENESS, health.lateness_s)

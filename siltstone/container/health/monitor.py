@@ -163,7 +163,6 @@ class Gauge:
             silent=watch.circuit.state is not CircuitState.CLOSED,
             stuck=not self._storage.healthy,
             lateness_s=lateness_s,
-            detour=self._storage.on_detour,
             clock_jump_s=self.clock.jump_s(),
             clock_behind_s=max(0.0, replica.replayed_ms / 1000 - self._environment.time()),
         )

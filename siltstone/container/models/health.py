@@ -28,7 +28,7 @@ class HealthState(StrEnum):
 
 
 class HealthReason(StrEnum):
-    """Why the state is not ``OK``; or what to know although it is: from ``DETOUR`` on."""
+    """Why the state is not ``OK``; or what to know although it is: from ``CLOCK_JUMPED`` on."""
 
     SILENT = "storage does not answer"
     STUCK = "every thread waits for a call past its deadline"
@@ -36,7 +36,6 @@ class HealthReason(StrEnum):
     LATE = "bytes are late for long-term storage"
     SLOW = "calls take longer than expected"
     THROTTLED = "the service asks for fewer calls"
-    DETOUR = "calls go another way than was set up, which does not work"
     CLOCK_JUMPED = "the clock of this machine jumped"
     CLOCK_BEHIND = "the log has times that are yet to come by this clock"
     CLOSED = "the container is closed"
@@ -49,7 +48,6 @@ _STATES: Final = {
     HealthReason.LATE: HealthState.DEGRADED,
     HealthReason.SLOW: HealthState.SLOW,
     HealthReason.THROTTLED: HealthState.SLOW,
-    HealthReason.DETOUR: HealthState.OK,
     HealthReason.CLOCK_JUMPED: HealthState.OK,
     HealthReason.CLOCK_BEHIND: HealthState.OK,
 }
@@ -81,7 +79,6 @@ class Signs:
         stuck: whether every thread is held by a call past its deadline.
         lateness_s: seconds for which the oldest unflushed byte, or record of the table log, has
             been due for a flush; 0 while none is.
-        detour: whether calls go another way than was set up.
         clock_jump_s: how far the clock jumped within a day, in seconds; 0 if it did not.
         clock_behind_s: how far the newest time in the log lies in the future, in seconds.
     """
@@ -90,7 +87,6 @@ class Signs:
     silent: bool
     stuck: bool
     lateness_s: float
-    detour: bool = False
     clock_jump_s: float = 0.0
     clock_behind_s: float = 0.0
 
@@ -107,7 +103,6 @@ def judge(signs: Signs, limits: HealthLimits) -> tuple[HealthState, tuple[Health
         HealthReason.LATE: signs.lateness_s >= limits.late_s,
         HealthReason.SLOW: _many(recent.slow, recent.count, SLOW_MIN, SLOW_SHARE),
         HealthReason.THROTTLED: recent.throttled > 0,
-        HealthReason.DETOUR: signs.detour,
         HealthReason.CLOCK_JUMPED: signs.clock_jump_s != 0,
         HealthReason.CLOCK_BEHIND: signs.clock_behind_s >= JUMP_S,
     }

@@ -38,7 +38,6 @@ from siltstone.core.storage.late_work import done_or_late, in_time
 from siltstone.core.storage.optional_verbs import (
     delete_many,
     immediate_reads,
-    is_on_detour,
     place_of,
     sweep_leftovers,
     uri_of,
@@ -120,11 +119,6 @@ class AsyncChunkStorage:
     def cache_counts(self) -> tuple[int, int]:
         """Blocks that reads found in the cache, and did not, so far; 0 without a cache."""
         return cache_counts(self._storage)
-
-    @property
-    def on_detour(self) -> bool:
-        """See ``optional_verbs.Detours``."""
-        return is_on_detour(self._storage)
 
     def uri_of(self, name: str) -> str | None:
         """See ``optional_verbs.Addresses``."""

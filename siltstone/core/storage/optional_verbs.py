@@ -1,8 +1,8 @@
 """What long-term storage may be able to do, in addition to the contract.
 
 All of it is optional. A binding that lacks it is used one chunk at a time, leaves nothing to sweep,
-has one way to its service, and is read through it alone. A wrapper of a storage passes all of it
-on, by the functions here. There are verbs for callers that tidy the storage up, and these two:
+and is read through its service alone. A wrapper of a storage passes all of it on, by the functions
+here. There are verbs for callers that tidy the storage up, and these two:
 
 Reads that need no waiting, of bytes that this machine has in memory. Handing a call to a thread and
 back takes longer than copying a block, so a caller that runs an event loop asks here first, and so
@@ -75,18 +75,6 @@ class Overwrites(Protocol):
 
 
 @runtime_checkable
-class Detours(Protocol):
-    """A storage that has two ways to its service."""
-
-    def is_on_detour(self) -> bool:
-        """Whether it goes another way than the one set up, which does not work in this process.
-
-        What is acknowledged and read stays right; it may be slower.
-        """
-        ...
-
-
-@runtime_checkable
 class Addresses(Protocol):
     """A storage whose chunks other programs find by an address: those of Hadoop, such as Spark."""
 
@@ -146,11 +134,6 @@ def list_every(storage: ChunkStorage, prefix: str, start_after: str = "") -> Ite
     if isinstance(storage, WholeListings):
         return storage.list_every(prefix, start_after)
     return storage.list(prefix, start_after)
-
-
-def is_on_detour(storage: ChunkStorage) -> bool:
-    """See ``Detours``; false where the storage has one way."""
-    return isinstance(storage, Detours) and storage.is_on_detour()
 
 
 def uri_of(storage: ChunkStorage, name: str) -> str | None:

@@ -10,7 +10,6 @@ from siltstone.core.errors import ChunkError
 from siltstone.core.storage.optional_verbs import (
     create_from,
     delete_many,
-    is_on_detour,
     list_every,
     overwrite,
     sweep_leftovers,
@@ -103,10 +102,6 @@ class WrappedChunkStorage:
     def overwrite(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``overwrite`` of ``optional_verbs``."""
         self._call("overwrite", name, lambda: overwrite(self.inner, name, offset, buffers))
-
-    def is_on_detour(self) -> bool:
-        """``is_on_detour`` of ``optional_verbs``, which makes no call."""
-        return is_on_detour(self.inner)
 
     def uri_of(self, name: str) -> str | None:
         """``uri_of`` of ``optional_verbs``, which makes no call."""

@@ -61,12 +61,6 @@ def test_one_call_that_the_service_throttled_makes_it_slow() -> None:
     assert judge(signs, LIMITS) == (HealthState.SLOW, (HealthReason.THROTTLED,))
 
 
-def test_a_detour_is_told_and_spares_nothing() -> None:
-    recent = RecentCalls(count=500, unanswered=0, slow=0, latency_s=0.1)
-    signs = Signs(recent=recent, silent=False, stuck=False, lateness_s=0, detour=True)
-    assert judge(signs, LIMITS) == (HealthState.OK, (HealthReason.DETOUR,))
-
-
 @pytest.mark.parametrize(
     ("late_s", "throttled_s"),
     [(0, 0), (60, 0), (87, 0.1), (330, 1.0), (600, 2.0), (1e9, 2.0)],
