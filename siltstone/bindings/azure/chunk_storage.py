@@ -21,18 +21,12 @@ from siltstone.bindings.azure.reads import head, read_range
 from siltstone.bindings.azure.service import Service
 from siltstone.bindings.azure.settings import AzureSettings, Blobs
 from siltstone.bindings.azure.uploads import FULL_BLOCKS_MAX, SOURCES_MAX, put, put_in_blocks
-from siltstone.core.chunk_arguments import (
-    check_buffers,
-    check_chunk_length,
-    check_concat,
-    check_listing,
-    check_offset,
-    check_target,
-    require,
-)
+from siltstone.core.chunk_arguments import require
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkError, SettingsError
-from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
+from siltstone.core.remote.bucket_chunk_storage import BucketChunkStorage
+from siltstone.core.remote.ranges import RangeRead
+from siltstone.core.remote.remote_chunk_storage import after_look
 from siltstone.core.remote.target import Target
 
 ACCOUNT_URL: Final = re.compile(r"https://([a-z0-9]+)\.blob\.([a-z0-9.-]+)")
@@ -52,19 +46,11 @@ def open_container(settings: AzureSettings) -> AzureChunkStorage:
             raise
         # What the SDK says of a credential may repeat it.
         raise SettingsError("azure: account or credential cannot be used") from None
-    try:
-        look(storage.service)
-    except BaseException:
-        storage.close()
-        raise
-    return storage
+    return after_look(storage, lambda: look(storage.service))
 
 
-class AzureChunkStorage(RemoteChunkStorage):
+class AzureChunkStorage(BucketChunkStorage):
     """A ``ChunkStorage`` whose chunks are the blobs below one prefix of a container.
-
-    A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
-    it is of no use in a process that was forked, and cannot be pickled.
 
     Args:
         settings: container, credential and the rest; nothing is sent before the first call.
@@ -104,55 +90,6 @@ class AzureChunkStorage(RemoteChunkStorage):
             return None
         return f"abfss://{self._settings.container}@{account[1]}.dfs.{account[2]}/{key}"
 
-    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
-        """Two requests and one more a block, or one and perhaps one a block, if there is none."""
-        key = self.service.key(name, "create")
-        length = check_buffers(buffers)
-        check_chunk_length(length, self._capabilities)
-        target = self._target(name, key, "create", length)
-        if self._capabilities.append:
-            appending.create(self.service, target, buffers, length)
-        elif length <= self._settings.put_bytes_max:
-            put(self.service, target, buffers, length)
-        else:
-            put_in_blocks(self.service, target, buffers, length)
-
-    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
-        """One request a block; several are not written as one."""
-        key = self.service.key(name, "write")
-        require("append", able=self._capabilities.append)
-        check_offset(offset)
-        length = check_buffers(buffers)
-        check_chunk_length(offset + length, self._capabilities)
-        made = self._target(name, key, "write", length)
-        appending.write(self.service, made, offset, buffers, length)
-
-    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
-        """One ranged GET; at the end, and for an empty buffer, perhaps a HEAD."""
-        key = self.service.key(name, "read_into")
-        check_offset(offset)
-        check_target(buffer)
-        view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
-        return read_range(self.service, name, key, offset, view)
-
-    def stat(self, name: str) -> ChunkStat:
-        """One HEAD."""
-        key = self.service.key(name, "stat")
-        told = head(self.service, name, key, "stat")
-        return chunk_stat(name, told["size"], told["etag"], told["last_modified"])
-
-    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
-        """One request for each 5,000 keys."""
-        self.service.check_open()
-        check_listing(prefix, start_after)
-        return list_chunks(self.service, prefix, start_after)
-
-    def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
-        """See ``WholeListings``; requests as for ``list``."""
-        self.service.check_open()
-        check_listing(prefix, start_after)
-        return list_chunks(self.service, prefix, start_after, every=True)
-
     def delete(self, name: str) -> None:
         """One DELETE, which tells whether there was a blob."""
         key = self.service.key(name, "delete")
@@ -164,20 +101,41 @@ class AzureChunkStorage(RemoteChunkStorage):
         self.service.check_open()
         return delete_many(self.service, names)
 
-    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
-        """A HEAD for each source, a copy of each on the service, and one request that commits."""
-        key = self.service.key(target, "concat")
-        length = check_concat(target, sources, self._capabilities)
-        join(self.service, self._target(target, key, "concat", length), sources)
-
     def seal(self, name: str) -> None:
         """One request, after which the service refuses appends."""
         key = self.service.key(name, "seal")
         require("seal", able=self._capabilities.seal)
         appending.seal(self.service, self._target(name, key, "seal", 0))
 
-    def _target(self, name: str, key: str, operation: str, length: int) -> Target:
-        """What is to be changed, once it is sure that the service changes it as it should."""
+    def _prove(self) -> None:
         prove(self.service)
-        deadline = self.service.deadline(length)
-        return Target(name=name, key=key, operation=operation, deadline=deadline)
+
+    def _put(self, target: Target, buffers: Sequence[Buffer], length: int) -> None:
+        """Two requests and one more a block, or one and perhaps one a block."""
+        if self._capabilities.append:
+            appending.create(self.service, target, buffers, length)
+        elif length <= self._settings.put_bytes_max:
+            put(self.service, target, buffers, length)
+        else:
+            put_in_blocks(self.service, target, buffers, length)
+
+    def _append(self, target: Target, offset: int, buffers: Sequence[Buffer], length: int) -> None:
+        """One request a block; several are not written as one."""
+        appending.write(self.service, target, offset, buffers, length)
+
+    def _read(self, asked: RangeRead, buffer: memoryview) -> int:
+        """One ranged GET; at the end, and for an empty buffer, perhaps a HEAD."""
+        return read_range(self.service, asked, buffer)
+
+    def _stat(self, name: str, key: str, operation: str) -> ChunkStat:
+        """One HEAD."""
+        told = head(self.service, name, key, operation)
+        return chunk_stat(name, told["size"], told["etag"], told["last_modified"])
+
+    def _list(self, prefix: str, start_after: str, *, every: bool) -> Iterator[ChunkStat]:
+        """One request for each 5,000 keys."""
+        return list_chunks(self.service, prefix, start_after, every=every)
+
+    def _join(self, target: Target, sources: Sequence[tuple[str, int]]) -> None:
+        """A HEAD for each source, a copy of each on the service, and one request that commits."""
+        join(self.service, target, sources)

@@ -20,7 +20,7 @@ from siltstone.bindings.azure.service import Service
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.answers import whole
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.remote.ranges import PARTIAL, answered_count, at_end, told_length
+from siltstone.core.remote.ranges import PARTIAL, RangeRead, told_length
 
 
 def head(
@@ -39,38 +39,19 @@ def length_of(service: Service, name: str, key: str, operation: str) -> int:
     return int(head(service, name, key, operation)["size"])
 
 
-def read_range(
-    service: Service,
-    name: str,
-    key: str,
-    offset: int,
-    buffer: memoryview,
-    *,
-    operation: str = "read_into",
-    version: str | None = None,
-) -> int:
-    """Fill ``buffer`` from ``offset`` on; return how many bytes, fewer only at the end.
-
-    Args:
-        service: where.
-        name: of the chunk.
-        key: of the blob.
-        offset: the first byte.
-        buffer: of single bytes; takes what is read.
-        operation: the verb, for errors.
-        version: the blob must still be this one.
+def read_range(service: Service, asked: RangeRead, buffer: memoryview) -> int:
+    """Fill ``buffer`` with what is asked for; return how many bytes, fewer only at the end.
 
     Raises:
-        ChunkOffsetError: the chunk ends before ``offset``.
+        ChunkOffsetError: the chunk ends before the range.
         ChunkUnavailableError: no answer, one that is not what was asked for, or another version.
     """
-    deadline = service.deadline(len(buffer))
+    name, operation = asked.name, asked.operation
     if not len(buffer):
-        length = length_of(service, name, key, operation)
-        return at_end(name, offset, length, operation)
+        return asked.at_end(_length(service, asked))
     with translated(name, operation):
         try:
-            answer = _download(service, key, offset, len(buffer), version)
+            answer = _download(service, asked)
         except HttpResponseError as error:
             let_go(error)
             if status_of(error) == 412 and code_of(error) in ("", "ConditionNotMet"):
@@ -79,67 +60,61 @@ def read_range(
                 raise
             told = told_length(headers_of(error).get("content-range", ""))
             if told is None:
-                told = length_of(service, name, key, operation)
-            if offset < told:
+                told = _length(service, asked)
+            if asked.offset < told:
                 # It has grown since; the caller asks again.
                 raise answered(error, name, operation, changes=False) from error
-            return at_end(name, offset, told, operation)
+            return asked.at_end(told)
         blocks = answer.iter_raw()
         try:
-            count = _expected(answer, offset, len(buffer), name, operation)
-            _fill(blocks, buffer[:count], deadline, name, operation)
+            count = _expected(answer, asked)
+            _fill(blocks, buffer[:count], asked)
         finally:
             blocks.close()
             answer.close()
     if not count:
-        length = length_of(service, name, key, operation)
-        if offset < length:
+        length = _length(service, asked)
+        if asked.offset < length:
             raise ChunkUnavailableError(
-                "the service sent nothing", chunk=name, operation=operation, offset=offset
+                "the service sent nothing", chunk=name, operation=operation, offset=asked.offset
             )
-        return at_end(name, offset, length, operation)
+        return asked.at_end(length)
     return count
 
 
-def _download(service: Service, key: str, offset: int, length: int, version: str | None) -> Any:
+def _length(service: Service, asked: RangeRead) -> int:
+    return length_of(service, asked.name, asked.key, asked.operation)
+
+
+def _download(service: Service, asked: RangeRead) -> Any:
     """One ranged GET, whose body is not read yet.
 
     The client's own ``download_blob`` reads a whole range into memory before it hands it on, and
     asks again on its own account when that fails; so this calls what it calls.
     """
-    operations = service.blob(key)._client.blob
-    headers = {} if version is None else {"If-Match": version}
+    operations = service.blob(asked.key)._client.blob
+    headers = {} if asked.version is None else {"If-Match": asked.version}
     return operations.download(
-        range=f"bytes={offset}-{offset + length - 1}",
+        range=asked.header,
         headers=headers,
         cls=lambda answer, _body, _headers: answer.http_response,
     )
 
 
-def _expected(answer: Any, offset: int, wanted: int, name: str, operation: str) -> int:
+def _expected(answer: Any, asked: RangeRead) -> int:
     headers = {key.lower(): str(value) for key, value in answer.headers.items()}
     told = headers.get("content-length", "")
     if answer.status_code == PARTIAL and told == "0":
         # An emulator says so of a range that begins at the end; the service refuses it.
         return 0
-    return answered_count(
-        name,
-        operation,
-        offset=offset,
-        wanted=wanted,
-        status=answer.status_code,
-        content_range=headers.get("content-range", ""),
-        content_length=told,
-    )
+    return asked.answered_count(answer.status_code, headers.get("content-range", ""), told)
 
 
-def _fill(
-    blocks: Iterator[bytes], buffer: memoryview, deadline: Deadline, name: str, operation: str
-) -> None:
+def _fill(blocks: Iterator[bytes], buffer: memoryview, asked: RangeRead) -> None:
     """Read to the end of the answer, which lets the connection serve the next call."""
     done = 0
     for block in blocks:
-        deadline.check()
+        asked.deadline.check()
         if done + len(block) > len(buffer):
             done += len(block)
             break
@@ -148,8 +123,8 @@ def _fill(
     if done != len(buffer):
         raise ChunkUnavailableError(
             "the answer has another length than it said",
-            chunk=name,
-            operation=operation,
+            chunk=asked.name,
+            operation=asked.operation,
             expected=len(buffer),
             actual=done,
         )

@@ -34,6 +34,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.remote.ranges import RangeRead
 from siltstone.core.remote.target import Target
 
 COMPOSE_MAX: Final = 32
@@ -192,17 +193,16 @@ def _as_parts(
     step = int(service.settings.put_bytes_max)
     for start in range(0, length, step):
         content = bytearray(min(step, length - start))
-        read = read_range(
-            service,
-            name,
-            source.key,
-            start,
-            memoryview(content),
-            deadline=target.deadline,
+        asked = RangeRead(
+            name=name,
+            key=source.key,
             operation="concat",
-            generation=source.generation,
+            offset=start,
+            length=len(content),
+            deadline=target.deadline,
+            version=str(source.generation),
         )
-        if read != len(content):
+        if read_range(service, asked, memoryview(content)) != len(content):
             raise replaced(name, "concat")
         parts.append(_unseen(service, between, [content]))
     return parts

@@ -15,7 +15,7 @@ from siltstone.core.checksums import crc32c
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.answers import whole
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.remote.ranges import answered_count, at_end
+from siltstone.core.remote.ranges import RangeRead
 
 SUM: Final = re.compile(r"crc32c=([A-Za-z0-9+/=]+)", re.ASCII)
 
@@ -37,47 +37,27 @@ def look_at(
     return found, blob
 
 
-def read_range(
-    service: Service,
-    name: str,
-    key: str,
-    offset: int,
-    buffer: memoryview,
-    *,
-    deadline: Deadline,
-    operation: str = "read_into",
-    generation: int | None = None,
-) -> int:
-    """Fill ``buffer`` from ``offset`` on; return how many bytes, fewer only at the end.
-
-    Args:
-        service: where.
-        name: of the chunk.
-        key: of the object.
-        offset: the first byte.
-        buffer: of single bytes; takes what is read.
-        deadline: of the call.
-        operation: the verb, for errors.
-        generation: the object must be this one.
+def read_range(service: Service, asked: RangeRead, buffer: memoryview) -> int:
+    """Fill ``buffer`` with what is asked for; return how many bytes, fewer only at the end.
 
     Raises:
-        ChunkOffsetError: the chunk ends before ``offset``.
+        ChunkOffsetError: the chunk ends before the range.
         ChunkUnavailableError: no answer, one that is not what was asked for, or another object.
     """
+    name, operation = asked.name, asked.operation
     if not len(buffer):
-        length = look_at(service, name, key, operation, deadline)[0].length
-        return at_end(name, offset, length, operation)
+        return asked.at_end(_length(service, asked))
     query: dict[str, str | int] = {"alt": "media"}
-    if generation is not None:
-        query["generation"] = generation
+    if asked.version is not None:
+        query["generation"] = asked.version
     with translated(name, operation):
         answer = service.send(
             "GET",
-            f"/download{service.path(key)}",
+            f"/download{service.path(asked.key)}",
             query,
-            deadline,
+            asked.deadline,
             headers={
-                "Range": f"bytes={offset}-{offset + len(buffer) - 1}",
+                "Range": asked.header,
                 # What is stored with an encoding comes as it is stored, and so do ranges of it.
                 "Accept-Encoding": "gzip",
             },
@@ -85,23 +65,28 @@ def read_range(
         )
         try:
             if answer.status_code in (200, 206):
-                count = _expected(answer, offset, len(buffer), name, operation)
-                _check_generation(answer, generation, name, operation)
-                _fill(answer, buffer[:count], deadline, name, operation)
-                _check_sum(answer, offset, buffer[:count], name, operation)
+                count = _expected(answer, asked)
+                _check_generation(answer, asked)
+                _fill(answer, buffer[:count], asked)
+                _check_sum(answer, buffer[:count], asked)
                 return count
-            error = _refusal(answer, deadline)
-            if error.status == 404 and generation is not None:
+            error = _refusal(answer, asked.deadline)
+            if error.status == 404 and asked.version is not None:
                 raise replaced(name, operation)
             if error.status != 416:
                 raise error
         finally:
             answer.close()
-    length = look_at(service, name, key, operation, deadline)[0].length
-    if offset < length:
+    length = _length(service, asked)
+    if asked.offset < length:
         # It has changed since; the caller asks again.
         raise answered(error, name, operation, changes=False) from error
-    return at_end(name, offset, length, operation)
+    return asked.at_end(length)
+
+
+def _length(service: Service, asked: RangeRead) -> int:
+    looked, _ = look_at(service, asked.name, asked.key, asked.operation, asked.deadline)
+    return looked.length
 
 
 def _refusal(answer: Response, deadline: Deadline) -> Any:
@@ -112,16 +97,10 @@ def _refusal(answer: Response, deadline: Deadline) -> Any:
     return refused(answer)
 
 
-def _expected(answer: Response, offset: int, wanted: int, name: str, operation: str) -> int:
-    is_stored = _is_as_stored(answer)
-    return answered_count(
-        name,
-        operation,
-        offset=offset,
-        wanted=wanted,
-        status=answer.status_code,
-        content_range=answer.headers.get("Content-Range", "") if is_stored else "",
-        content_length=answer.headers.get("Content-Length", ""),
+def _expected(answer: Response, asked: RangeRead) -> int:
+    content_range = answer.headers.get("Content-Range", "") if _is_as_stored(answer) else ""
+    return asked.answered_count(
+        answer.status_code, content_range, answer.headers.get("Content-Length", "")
     )
 
 
@@ -136,44 +115,37 @@ def _is_as_stored(answer: Response) -> bool:
     return told is None or told == sent
 
 
-def _check_generation(answer: Response, wanted: int | None, name: str, operation: str) -> None:
+def _check_generation(answer: Response, asked: RangeRead) -> None:
     told = answer.headers.get("x-goog-generation")
-    if wanted is not None and told is not None and told != str(wanted):
-        raise replaced(name, operation)
+    if asked.version is not None and told is not None and told != asked.version:
+        raise replaced(asked.name, asked.operation)
 
 
-def _fill(
-    answer: Response, buffer: memoryview, deadline: Deadline, name: str, operation: str
-) -> None:
+def _fill(answer: Response, buffer: memoryview, asked: RangeRead) -> None:
     """Read as it comes, so that the deadline holds however slowly it does."""
     done = 0
     while done < len(buffer):
-        deadline.check()
+        asked.deadline.check()
         wanted = min(STEP_BYTES, len(buffer) - done)
         block = answer.raw.read1(wanted, decode_content=False)
         if not block or len(block) > wanted:
-            raise ChunkUnavailableError(
-                "the answer broke off",
-                chunk=name,
-                operation=operation,
-                expected=len(buffer),
-                actual=done,
-            )
+            raise asked.broken_off(len(buffer), done)
         buffer[done : done + len(block)] = block
         done += len(block)
     # An end that was seen lets the connection serve the next call.
     answer.raw.read1(1, decode_content=False)
 
 
-def _check_sum(
-    answer: Response, offset: int, buffer: memoryview, name: str, operation: str
-) -> None:
+def _check_sum(answer: Response, buffer: memoryview, asked: RangeRead) -> None:
     """Compare a chunk that was read as a whole with the sum that the service keeps of it."""
     found = SUM.search(answer.headers.get("x-goog-hash", ""))
-    is_all = offset == 0 and answer.headers["Content-Range"].endswith(f"/{len(buffer)}")
+    is_all = asked.offset == 0 and answer.headers["Content-Range"].endswith(f"/{len(buffer)}")
     if found is None or not is_all:
         return
     if crc_of(found[1]) not in (None, crc32c(buffer)):
         raise ChunkUnavailableError(
-            "the bytes arrived damaged", chunk=name, operation=operation, length=len(buffer)
+            "the bytes arrived damaged",
+            chunk=asked.name,
+            operation=asked.operation,
+            length=len(buffer),
         )

@@ -28,7 +28,7 @@ from siltstone.core.chunk_arguments import (
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkNotFoundError, SettingsError
 from siltstone.core.remote.deadline import DeadlineError
-from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
+from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage, after_look
 from siltstone.core.remote.target import Target
 from siltstone.core.storage.key_locks import NameLocks
 
@@ -47,12 +47,7 @@ def open_folder(settings: HdfsSettings) -> HdfsChunkStorage:
         ChunkError: the service refused, or did not answer.
     """
     storage = HdfsChunkStorage(settings)
-    try:
-        storage.look()
-    except BaseException:
-        storage.close()
-        raise
-    return storage
+    return after_look(storage, storage.look)
 
 
 class HdfsChunkStorage(RemoteChunkStorage):

@@ -22,19 +22,13 @@ from siltstone.bindings.s3.reads import read_range
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import S3Settings
 from siltstone.bindings.s3.uploads import head, put, put_in_parts
-from siltstone.core.chunk_arguments import (
-    check_buffers,
-    check_chunk_length,
-    check_concat,
-    check_listing,
-    check_offset,
-    check_target,
-    require,
-)
+from siltstone.core.chunk_arguments import check_listing
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.constants import GIB
-from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkNotFoundError, SettingsError
-from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
+from siltstone.core.errors import ChunkError, SettingsError
+from siltstone.core.remote.bucket_chunk_storage import BucketChunkStorage
+from siltstone.core.remote.ranges import RangeRead
+from siltstone.core.remote.remote_chunk_storage import after_look
 from siltstone.core.remote.target import Target
 from siltstone.core.storage.key_locks import NameLocks
 
@@ -55,19 +49,11 @@ def open_bucket(settings: S3Settings) -> S3ChunkStorage:
         storage = S3ChunkStorage(settings)
     except (BotoCoreError, ValueError) as error:
         raise SettingsError(f"s3: {error}") from error
-    try:
-        look(storage.service)
-    except BaseException:
-        storage.close()
-        raise
-    return storage
+    return after_look(storage, lambda: look(storage.service))
 
 
-class S3ChunkStorage(RemoteChunkStorage):
+class S3ChunkStorage(BucketChunkStorage):
     """A ``ChunkStorage`` whose chunks are the objects below one prefix of a bucket.
-
-    A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
-    it is of no use in a process that was forked, and cannot be pickled.
 
     Args:
         settings: bucket, credentials and the rest; nothing is sent before the first call.
@@ -92,56 +78,12 @@ class S3ChunkStorage(RemoteChunkStorage):
             chunk_bytes_max=CHUNK_BYTES_MAX,
             bulk_delete_max=BULK_MAX,
         )
-        super().__init__(self.service, capabilities)
+        super().__init__(
+            self.service, capabilities, looks_first=settings.unsafe_without_conditional_create
+        )
 
     def __repr__(self) -> str:
         return f"S3ChunkStorage(bucket={self._settings.bucket!r}, prefix={self._settings.prefix!r})"
-
-    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
-        """One PUT, or an upload in parts above ``put_bytes_max``, if there is no such key."""
-        key = self.service.key(name, "create")
-        length = check_buffers(buffers)
-        check_chunk_length(length, self._capabilities)
-        target = self._target(name, key, "create", length)
-        if length <= self._settings.put_bytes_max:
-            put(self.service, target, buffers, length)
-        else:
-            put_in_parts(self.service, target, buffers, length)
-
-    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
-        """One PUT at an offset, which directory buckets alone understand."""
-        key = self.service.key(name, "write")
-        require("append", able=self._capabilities.append)
-        check_offset(offset)
-        length = check_buffers(buffers)
-        check_chunk_length(offset + length, self._capabilities)
-        append(self.service, self._target(name, key, "write", length), offset, buffers, length)
-
-    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
-        """One ranged GET; at the end, and for an empty buffer, perhaps a HEAD."""
-        key = self.service.key(name, "read_into")
-        check_offset(offset)
-        check_target(buffer)
-        view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
-        return read_range(self.service, name, key, offset, view)
-
-    def stat(self, name: str) -> ChunkStat:
-        """One HEAD."""
-        key = self.service.key(name, "stat")
-        told = head(self.service, name, key, "stat")
-        return chunk_stat(name, told["ContentLength"], told["ETag"], told["LastModified"])
-
-    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
-        """One request for each 1,000 keys; in a directory bucket all of them before the first."""
-        self.service.check_open()
-        check_listing(prefix, start_after)
-        return list_chunks(self.service, prefix, start_after)
-
-    def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
-        """See ``WholeListings``; requests as for ``list``."""
-        self.service.check_open()
-        check_listing(prefix, start_after)
-        return list_chunks(self.service, prefix, start_after, every=True)
 
     def delete(self, name: str) -> None:
         """A HEAD and a DELETE, one after the other for each name within this object."""
@@ -153,17 +95,6 @@ class S3ChunkStorage(RemoteChunkStorage):
         """One request for each 1,000 names; see ``BulkDeletes``."""
         self.service.check_open()
         return delete_many(self.service, names)
-
-    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
-        """A HEAD for each source, a copy of each on the service, and two requests around them."""
-        key = self.service.key(target, "concat")
-        length = check_concat(target, sources, self._capabilities)
-        join(self.service, self._target(target, key, "concat", length), sources)
-
-    def seal(self, name: str) -> None:
-        """Not supported: a chunk that is written once needs none."""
-        self.service.check_open()
-        require("seal", able=self._capabilities.seal)
 
     def sweep_leftovers(self, prefix: str, age_s: float) -> int:
         """Abort uploads in parts that were never completed; see ``Leftovers``."""
@@ -177,18 +108,31 @@ class S3ChunkStorage(RemoteChunkStorage):
             return None
         return f"s3a://{self._settings.bucket}/{self.service.key(name, 'uri_of')}"
 
-    def _target(self, name: str, key: str, operation: str, length: int) -> Target:
-        """What is to be made, once it is sure that the service makes it as it should."""
+    def _prove(self) -> None:
         prove(self.service)
-        if operation != "write" and self._settings.unsafe_without_conditional_create:
-            self._refuse_taken(name, key, operation)
-        deadline = self.service.deadline(length)
-        return Target(name=name, key=key, operation=operation, deadline=deadline)
 
-    def _refuse_taken(self, name: str, key: str, operation: str) -> None:
-        """Without the service's help, look first; two that look at the same time may both write."""
-        try:
-            head(self.service, name, key, operation)
-        except ChunkNotFoundError:
-            return
-        raise ChunkExistsError("chunk exists", chunk=name, operation=operation)
+    def _put(self, target: Target, buffers: Sequence[Buffer], length: int) -> None:
+        """One PUT, or an upload in parts above ``put_bytes_max``."""
+        is_small = length <= self._settings.put_bytes_max
+        (put if is_small else put_in_parts)(self.service, target, buffers, length)
+
+    def _append(self, target: Target, offset: int, buffers: Sequence[Buffer], length: int) -> None:
+        """One PUT at an offset, which directory buckets alone understand."""
+        append(self.service, target, offset, buffers, length)
+
+    def _read(self, asked: RangeRead, buffer: memoryview) -> int:
+        """One ranged GET; at the end, and for an empty buffer, perhaps a HEAD."""
+        return read_range(self.service, asked, buffer)
+
+    def _stat(self, name: str, key: str, operation: str) -> ChunkStat:
+        """One HEAD."""
+        told = head(self.service, name, key, operation)
+        return chunk_stat(name, told["ContentLength"], told["ETag"], told["LastModified"])
+
+    def _list(self, prefix: str, start_after: str, *, every: bool) -> Iterator[ChunkStat]:
+        """One request for each 1,000 keys; in a directory bucket all of them before the first."""
+        return list_chunks(self.service, prefix, start_after, every=every)
+
+    def _join(self, target: Target, sources: Sequence[tuple[str, int]]) -> None:
+        """A HEAD for each source, a copy of each on the service, and two requests around them."""
+        join(self.service, target, sources)

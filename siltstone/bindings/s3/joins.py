@@ -20,6 +20,7 @@ from siltstone.bindings.s3.settings import PART_BYTES_MAX, PART_BYTES_MIN, Check
 from siltstone.bindings.s3.uploads import Part, Sender, head, put, send_part, upload
 from siltstone.core.errors import ChunkOffsetError
 from siltstone.core.remote.answers import whole
+from siltstone.core.remote.ranges import RangeRead
 from siltstone.core.remote.target import Target
 
 
@@ -203,15 +204,17 @@ class _Join:
         position = 0
         for piece in part.slices:
             name = self.names[piece.source]
-            count = read_range(
-                self.service,
-                name,
-                self.service.key(name, "concat"),
-                piece.start,
-                memoryview(content)[position : position + piece.length],
+            asked = RangeRead(
+                name=name,
+                key=self.service.key(name, "concat"),
                 operation="concat",
+                offset=piece.start,
+                length=piece.length,
+                deadline=self.service.deadline(piece.length),
                 version=self.versions[name],
             )
+            view = memoryview(content)[position : position + piece.length]
+            count = read_range(self.service, asked, view)
             if count != piece.length:
                 raise replaced(name, "concat")
             position += count

@@ -13,9 +13,7 @@ from siltstone.bindings.s3.errors import answered, replaced, status_of, translat
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.uploads import head
 from siltstone.core.constants import KIB, MIB
-from siltstone.core.errors import ChunkUnavailableError
-from siltstone.core.remote.deadline import Deadline
-from siltstone.core.remote.ranges import another_range, answered_count, at_end, told_length
+from siltstone.core.remote.ranges import RangeRead, told_length
 from siltstone.core.remote.timed_answers import TimedStream
 
 STEP_BYTES: Final = MIB
@@ -29,48 +27,27 @@ ROOM_BYTES_MIN: Final = MIB
 """For that the kernel has to have a buffer of this size for the connection."""
 
 
-def read_range(
-    service: Service,
-    name: str,
-    key: str,
-    offset: int,
-    buffer: memoryview,
-    *,
-    operation: str = "read_into",
-    version: str | None = None,
-) -> int:
-    """Fill ``buffer`` from ``offset`` on; return how many bytes, fewer only at the end.
-
-    Args:
-        service: where.
-        name: of the chunk.
-        key: of the object.
-        offset: the first byte.
-        buffer: of single bytes; takes what is read.
-        operation: the verb, for errors.
-        version: the object must still be this one.
+def read_range(service: Service, asked: RangeRead, buffer: memoryview) -> int:
+    """Fill ``buffer`` with what is asked for; return how many bytes, fewer only at the end.
 
     Raises:
-        ChunkOffsetError: the chunk ends before ``offset``.
+        ChunkOffsetError: the chunk ends before the range.
         ChunkUnavailableError: no answer, one that is not what was asked for, or another version.
     """
-    deadline = service.deadline(len(buffer))
+    name, operation = asked.name, asked.operation
     if not len(buffer):
-        return at_end(name, offset, _length(service, name, key, operation), operation)
-    arguments: Any = {} if version is None else {"IfMatch": version}
-    reads = service.reads_of(operation, key, len(buffer))
+        return asked.at_end(_length(service, asked))
+    arguments: Any = {} if asked.version is None else {"IfMatch": asked.version}
+    reads = service.reads_of(operation, asked.key, len(buffer))
     with translated(name, operation):
         try:
             if reads is not None:
-                found = reads.read(key, offset, buffer, deadline)
+                found = reads.read(asked.key, asked.offset, buffer, asked.deadline)
                 if found is None:
-                    raise another_range(name, operation)
+                    raise asked.another()
                 return found
             answer = service.client.get_object(
-                Bucket=service.bucket,
-                Key=key,
-                Range=f"bytes={offset}-{offset + len(buffer) - 1}",
-                **arguments,
+                Bucket=service.bucket, Key=asked.key, Range=asked.header, **arguments
             )
         except ClientError as error:
             if status_of(error) == 412:
@@ -79,40 +56,32 @@ def read_range(
                 raise
             length = _told_length(error)
             if length is None:
-                length = _length(service, name, key, operation)
-            if offset < length:
+                length = _length(service, asked)
+            if asked.offset < length:
                 # It has grown since; the caller asks again.
                 raise answered(error, name, operation, changes=False) from error
-            return at_end(name, offset, length, operation)
+            return asked.at_end(length)
         body = answer["Body"]
         try:
-            count = _expected(answer, offset, len(buffer), name, operation)
-            _fill(body, buffer[:count], deadline, name, operation)
+            count = asked.answered_count(
+                answer["ResponseMetadata"]["HTTPStatusCode"],
+                str(answer.get("ContentRange", "")),
+                str(answer.get("ContentLength", "")),
+            )
+            _fill(body, buffer[:count], asked)
         finally:
             body.close()
     return count
 
 
-def _expected(answer: Any, offset: int, wanted: int, name: str, operation: str) -> int:
-    return answered_count(
-        name,
-        operation,
-        offset=offset,
-        wanted=wanted,
-        status=answer["ResponseMetadata"]["HTTPStatusCode"],
-        content_range=str(answer.get("ContentRange", "")),
-        content_length=str(answer.get("ContentLength", "")),
-    )
-
-
-def _fill(body: Any, buffer: memoryview, deadline: Deadline, name: str, operation: str) -> None:
+def _fill(body: Any, buffer: memoryview, asked: RangeRead) -> None:
     plain = plain_body(body)
     source = body if plain is None else plain
     connection = None if plain is None else _plain_socket(plain)
     patient = False
     done = 0
     while done < len(buffer):
-        deadline.check()
+        asked.deadline.check()
         # Never more than is sure to come within this step, whatever a layer above has read already.
         wanted = len(buffer) - done >= STEP_BYTES + 2 * WOKEN_AT
         if connection is not None and wanted != patient and (patient or _has_room(connection)):
@@ -120,13 +89,7 @@ def _fill(body: Any, buffer: memoryview, deadline: Deadline, name: str, operatio
             patient = wanted
         count = source.readinto(buffer[done : done + STEP_BYTES])
         if not count:
-            raise ChunkUnavailableError(
-                "the answer broke off",
-                chunk=name,
-                operation=operation,
-                expected=len(buffer),
-                actual=done,
-            )
+            raise asked.broken_off(len(buffer), done)
         done += count
     if plain is not None:
         body._raw_stream.drain_conn()  # it finds the end, and the connection is used again
@@ -172,5 +135,5 @@ def _told_length(error: ClientError) -> int | None:
     return told_length(told or str(headers.get("content-range", "")))
 
 
-def _length(service: Service, name: str, key: str, operation: str) -> int:
-    return int(head(service, name, key, operation)["ContentLength"])
+def _length(service: Service, asked: RangeRead) -> int:
+    return int(head(service, asked.name, asked.key, asked.operation)["ContentLength"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Never
+from collections.abc import Callable, Iterator
+from typing import Never, TypeVar
 
 from siltstone.core.chunk_storage import UNLIMITED, Capabilities, ChunkStat
 from siltstone.core.remote.remote_client import RemoteClient
@@ -49,3 +49,16 @@ class RemoteChunkStorage(ABC):
     def close(self) -> None:
         """Close the connections; parts of calls on their way are waited for."""
         self._client.close()
+
+
+Storage = TypeVar("Storage", bound=RemoteChunkStorage)
+
+
+def after_look(storage: Storage, look: Callable[[], None]) -> Storage:
+    """Return ``storage`` after one look at its service; it is closed if that fails."""
+    try:
+        look()
+    except BaseException:
+        storage.close()
+        raise
+    return storage
