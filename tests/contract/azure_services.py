@@ -43,7 +43,7 @@ def settings_of(server: Azurite, container: str, **more: Any) -> AzureSettings:
 
 def take_for_proven(settings: AzureSettings) -> None:
     """Let no storage of this process prove the container, which costs requests in every test."""
-    proof._proven.add((settings.account_url, settings.container, settings.blobs))
+    proof.PROOFS.take((settings.account_url, settings.container, settings.blobs))
 
 
 @dataclass(kw_only=True)

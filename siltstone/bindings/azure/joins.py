@@ -7,7 +7,7 @@ identity gives its token.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -21,7 +21,7 @@ from siltstone.bindings.azure.errors import code_of, let_go, replaced, translate
 from siltstone.bindings.azure.reads import head
 from siltstone.bindings.azure.service import Service
 from siltstone.bindings.azure.uploads import Stager, upload
-from siltstone.core.errors import ChunkOffsetError
+from siltstone.core.remote.sources import looked_at
 from siltstone.core.remote.target import Target
 
 SIGNED_S: Final = 3600.0
@@ -37,33 +37,17 @@ def join(service: Service, target: Target, sources: Sequence[tuple[str, int]]) -
         ChunkOffsetError: a source is too short.
         ChunkUnavailableError: a source was replaced meanwhile, or the service failed.
     """
-    versions = _versions(service, target, sources)
+    look = partial(head, service, operation="concat", deadline=target.deadline)
+    found = looked_at(service, sources, look, lambda told: int(told["size"]))
     step = service.settings.block_bytes
     stagers: list[Stager] = [
-        partial(_copy, service, target, name, versions[name], start, min(step, length - start))
+        partial(
+            _copy, service, target, name, str(found[name]["etag"]), start, min(step, length - start)
+        )
         for name, length in sources
         for start in range(0, length, step)
     ]
     upload(service, target, stagers)
-
-
-def _versions(
-    service: Service, target: Target, sources: Sequence[tuple[str, int]]
-) -> Mapping[str, str]:
-    """Look at every source once: how long it is, and what would tell that it was replaced."""
-    names = list(dict.fromkeys(name for name, _ in sources))
-    found = service.side_by_side(
-        [
-            partial(head, service, name, service.key(name, "concat"), "concat", target.deadline)
-            for name in names
-        ]
-    )
-    known = dict(zip(names, found, strict=True))
-    for name, length in sources:
-        actual = int(known[name]["size"])
-        if length > actual:
-            raise ChunkOffsetError(chunk=name, operation="concat", expected=actual, actual=length)
-    return {name: str(told["etag"]) for name, told in known.items()}
 
 
 def _copy(

@@ -8,9 +8,8 @@ blobs lie where those of ``siltstone doctor`` do, so it removes what a crash lea
 
 from __future__ import annotations
 
-import os
-import threading
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from azure.core import MatchConditions
@@ -21,11 +20,9 @@ from siltstone.bindings.azure.errors import code_of, let_go, status_of, translat
 from siltstone.bindings.azure.service import Service
 from siltstone.bindings.azure.settings import Blobs
 from siltstone.core.errors import CapabilityError, ChunkError, SettingsError
+from siltstone.core.remote.proofs import Proofs
 
-SCRATCH: Final = "system/doctor/"
-
-_proven: set[tuple[str, ...]] = set()
-_lock = threading.Lock()
+PROOFS: Final = Proofs()
 
 
 def look(service: Service) -> None:
@@ -77,24 +74,21 @@ def prove(service: Service) -> None:
     """
     settings = service.settings
     proof = (settings.account_url, settings.container, settings.blobs)
-    with _lock:
-        known = proof in _proven
-    if known:
-        return
-    # Several threads may come here at once; each proves it for itself, under a name of its own.
-    name = f"{SCRATCH}{os.urandom(8).hex()}/{settings.blobs}"
+    PROOFS.make_sure(proof, partial(_prove, service))
+
+
+def _prove(service: Service, folder: str) -> None:
+    name = f"{folder}{service.settings.blobs}"
     client = service.blob(service.key(name, "create"))
     try:
         with translated(name, "create", changes=True):
-            if settings.blobs is Blobs.APPEND:
+            if service.settings.blobs is Blobs.APPEND:
                 _prove_append(service, client)
             else:
                 _prove_block(service, client)
     finally:
         with suppress(ChunkError), translated(name, "delete"):
             client.delete_blob()
-    with _lock:
-        _proven.add(proof)
 
 
 def _prove_append(service: Service, client: BlobClient) -> None:

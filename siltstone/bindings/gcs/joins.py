@@ -30,11 +30,11 @@ from siltstone.core.checksums import combine
 from siltstone.core.errors import (
     ChunkError,
     ChunkExistsError,
-    ChunkOffsetError,
     ChunkUnavailableError,
     Outcome,
 )
 from siltstone.core.remote.ranges import RangeRead
+from siltstone.core.remote.sources import looked_at
 from siltstone.core.remote.target import Target
 
 COMPOSE_MAX: Final = 32
@@ -100,12 +100,13 @@ def join(service: Service, target: Target, sources: Sequence[tuple[str, int]]) -
         ChunkOffsetError: a source is too short.
         ChunkUnavailableError: a source was replaced meanwhile, or the service failed.
     """
-    found = _looked_at(service, target, sources)
+    look = partial(look_at, service, operation="concat", deadline=target.deadline)
+    found = looked_at(service, sources, look, lambda looked: looked[0].length)
     between = Between(service, target)
     try:
         parts: list[Made] = []
         for name, length in sources:
-            parts += _as_parts(service, target, between, name, found[name], length)
+            parts += _as_parts(service, target, between, name, found[name][0], length)
         while len(parts) > COMPOSE_MAX:
             groups = [parts[i : i + COMPOSE_MAX] for i in range(0, len(parts), COMPOSE_MAX)]
             parts = service.side_by_side([partial(_grouped, service, between, g) for g in groups])
@@ -160,27 +161,6 @@ def sweep_between(service: Service, prefix: str, age_s: float) -> int:
                 continue
         removed += 1
     return removed
-
-
-def _looked_at(
-    service: Service, target: Target, sources: Sequence[tuple[str, int]]
-) -> dict[str, Made]:
-    """Look at every source once: how long it is, and which object it is."""
-    names = list(dict.fromkeys(name for name, _ in sources))
-    keys = [service.key(name, "concat") for name in names]
-    found = service.side_by_side(
-        [
-            partial(look_at, service, name, key, "concat", target.deadline)
-            for name, key in zip(names, keys, strict=True)
-        ]
-    )
-    known = {name: looked for name, (looked, _) in zip(names, found, strict=True)}
-    for name, length in sources:
-        if length > known[name].length:
-            raise ChunkOffsetError(
-                chunk=name, operation="concat", expected=known[name].length, actual=length
-            )
-    return known
 
 
 def _as_parts(

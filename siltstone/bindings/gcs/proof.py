@@ -9,9 +9,8 @@ have. Scratch objects lie where those of ``siltstone doctor`` do, so it removes 
 
 from __future__ import annotations
 
-import os
-import threading
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from google.api_core.exceptions import NotFound, PreconditionFailed
@@ -26,14 +25,13 @@ from siltstone.core.errors import (
     SettingsError,
 )
 from siltstone.core.remote.answers import whole
+from siltstone.core.remote.proofs import Proofs
 from siltstone.core.remote.target import Target
 
-SCRATCH: Final = "system/doctor/"
 OTHER: Final = 1
 """A generation that no object has: the service counts in microseconds."""
 
-_proven: set[tuple[str | None, ...]] = set()
-_lock = threading.Lock()
+PROOFS: Final = Proofs()
 
 
 def look(service: Service) -> None:
@@ -70,13 +68,10 @@ def prove(service: Service) -> None:
     settings = service.settings
     if settings.unsafe_without_preconditions:
         return
-    proof = (settings.endpoint, settings.bucket)
-    with _lock:
-        known = proof in _proven
-    if known:
-        return
-    # Several threads may come here at once; each proves it for itself, under a name of its own.
-    folder = f"{SCRATCH}{os.urandom(8).hex()}/"
+    PROOFS.make_sure((settings.endpoint, settings.bucket), partial(_prove, service))
+
+
+def _prove(service: Service, folder: str) -> None:
     first, joined = (_scratch(service, f"{folder}{what}") for what in ("create", "concat"))
     try:
         there = put(service, first, [b"first"], 5)
@@ -86,8 +81,6 @@ def prove(service: Service) -> None:
         _refuses_delete(service, first)
     finally:
         _remove(service, first)
-    with _lock:
-        _proven.add(proof)
 
 
 def _refuses_create(service: Service, target: Target) -> None:

@@ -18,9 +18,9 @@ from siltstone.bindings.s3.reads import read_range
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import PART_BYTES_MAX, PART_BYTES_MIN, Checksums
 from siltstone.bindings.s3.uploads import Part, Sender, head, put, send_part, upload
-from siltstone.core.errors import ChunkOffsetError
 from siltstone.core.remote.answers import whole
 from siltstone.core.remote.ranges import RangeRead
+from siltstone.core.remote.sources import looked_at
 from siltstone.core.remote.target import Target
 
 
@@ -121,8 +121,10 @@ def join(service: Service, target: Target, sources: Sequence[tuple[str, int]]) -
         ChunkOffsetError: a source is too short.
         ChunkUnavailableError: a source was replaced meanwhile, or the service failed.
     """
-    names = [name for name, _ in sources]
-    work = _Join(service, target, names, _versions(service, target, sources))
+    look = partial(head, service, operation="concat", deadline=target.deadline)
+    found = looked_at(service, sources, look, lambda told: int(told["ContentLength"]))
+    versions = {name: str(told["ETag"]) for name, told in found.items()}
+    work = _Join(service, target, [name for name, _ in sources], versions)
     parts = plan_join([length for _, length in sources])
     if len(parts) == 1 and not parts[0].copied:
         content = work.gathered(parts[0])
@@ -133,25 +135,6 @@ def join(service: Service, target: Target, sources: Sequence[tuple[str, int]]) -
     ]
     length = sum(part.length for part in parts)
     upload(service, target, senders, length, _checksums(service))
-
-
-def _versions(
-    service: Service, target: Target, sources: Sequence[tuple[str, int]]
-) -> Mapping[str, str]:
-    """Look at every source once: how long it is, and what would tell that it was replaced."""
-    names = list(dict.fromkeys(name for name, _ in sources))
-    found = service.side_by_side(
-        [
-            partial(head, service, name, service.key(name, "concat"), "concat", target.deadline)
-            for name in names
-        ]
-    )
-    known = dict(zip(names, found, strict=True))
-    for name, length in sources:
-        actual = int(known[name]["ContentLength"])
-        if length > actual:
-            raise ChunkOffsetError(chunk=name, operation="concat", expected=actual, actual=length)
-    return {name: str(told["ETag"]) for name, told in known.items()}
 
 
 @dataclass(frozen=True, slots=True)

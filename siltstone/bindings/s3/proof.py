@@ -8,9 +8,8 @@ do, so it removes what a crash leaves.
 
 from __future__ import annotations
 
-import os
-import threading
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from botocore.exceptions import ClientError, ParamValidationError
@@ -19,14 +18,13 @@ from siltstone.bindings.s3.errors import code_of, status_of, translated
 from siltstone.bindings.s3.service import Service
 from siltstone.core.errors import CapabilityError, ChunkError, SettingsError
 from siltstone.core.remote.answers import whole
+from siltstone.core.remote.proofs import Proofs
 
-SCRATCH: Final = "system/doctor/"
 WRONG_PLACE: Final = frozenset(
     {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 )
 
-_proven: set[tuple[str | None, ...]] = set()
-_lock = threading.Lock()
+PROOFS: Final = Proofs()
 
 
 def look(service: Service) -> None:
@@ -69,20 +67,17 @@ def prove(service: Service) -> None:
     if settings.unsafe_without_conditional_create:
         return
     proof = (settings.endpoint, settings.region, settings.bucket, settings.append)
-    with _lock:
-        known = proof in _proven
-    if known:
-        return
-    # Several threads may come here at once; each proves it for itself, under a name of its own.
-    _prove_create(service)
-    if settings.append is not None:
-        _prove_append(service)
-    with _lock:
-        _proven.add(proof)
+    PROOFS.make_sure(proof, partial(_prove, service))
 
 
-def _prove_create(service: Service) -> None:
-    key, name = _scratch(service, "create")
+def _prove(service: Service, folder: str) -> None:
+    _prove_create(service, f"{folder}create")
+    if service.settings.append is not None:
+        _prove_append(service, f"{folder}append")
+
+
+def _prove_create(service: Service, name: str) -> None:
+    key = service.key(name, "create")
     try:
         with translated(name, "create", changes=True):
             try:
@@ -102,8 +97,8 @@ def _prove_create(service: Service) -> None:
         _remove(service, key)
 
 
-def _prove_append(service: Service) -> None:
-    key, name = _scratch(service, "append")
+def _prove_append(service: Service, name: str) -> None:
+    key = service.key(name, "create")
     wrong = CapabilityError("the bucket does not append, remove s3.append", bucket=service.bucket)
     try:
         with translated(name, "write", changes=True):
@@ -119,11 +114,6 @@ def _prove_append(service: Service) -> None:
             raise wrong
     finally:
         _remove(service, key)
-
-
-def _scratch(service: Service, what: str) -> tuple[str, str]:
-    name = f"{SCRATCH}{os.urandom(8).hex()}/{what}"
-    return service.key(name, "create"), name
 
 
 def _put(service: Service, key: str, content: bytes, **arguments: Any) -> None:

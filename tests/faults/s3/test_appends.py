@@ -33,7 +33,7 @@ def stub() -> Iterator[Stub]:
     with running(Stub("store--use1-az4--x-s3")) as stub:
         yield stub
     # Ports come again, and what was proven of one service is not of another one.
-    proof._proven.clear()
+    proof.PROOFS.forget()
 
 
 @pytest.mark.parametrize("case", APPENDS.values(), ids=APPENDS)

@@ -1,4 +1,4 @@
-"""What clients of remote services share: bodies, deadlines, calls side by side."""
+"""What clients of remote services share: bodies, deadlines, calls side by side, checks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.core.constants import Buffer
-from siltstone.core.errors import ChunkNameError, ClosedError
+from siltstone.core.errors import (
+    ChunkNameError,
+    ChunkOffsetError,
+    ChunkUnavailableError,
+    ClosedError,
+)
 from siltstone.core.remote.body import BLOCK_BYTES, SMALL_BYTES, Body, cut, pieces, sendable
 from siltstone.core.remote.deadline import Deadline, DeadlineError
+from siltstone.core.remote.proofs import SCRATCH, Proofs
+from siltstone.core.remote.ranges import RangeRead
 from siltstone.core.remote.remote_client import RemoteClient
+from siltstone.core.remote.sources import looked_at
 
 LENGTHS = st.lists(st.sampled_from([0, 1, 7, SMALL_BYTES - 1, SMALL_BYTES, BLOCK_BYTES + 3]))
 
@@ -184,3 +192,69 @@ def test_a_forked_process_is_told_and_leaves_the_sockets_alone(
         client.key("a", "stat")
     client.close()
     assert client.sockets_closed == 0
+
+
+def test_every_source_is_looked_at_once_and_must_be_long_enough(client: Client) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def look(name: str, key: str) -> int:
+        seen.append((name, key))
+        return 5
+
+    sources = [("x", 5), ("y", 1), ("x", 2)]
+    assert looked_at(client, sources, look, lambda length: length) == {"x": 5, "y": 5}
+    assert sorted(seen) == [("x", "a/b/x"), ("y", "a/b/y")]
+    with pytest.raises(ChunkOffsetError) as caught:
+        looked_at(client, [*sources, ("y", 6)], look, lambda length: length)
+    assert (caught.value.chunk, caught.value.expected, caught.value.actual) == ("y", 5, 6)
+
+
+def test_a_proof_is_made_again_until_it_succeeds_and_then_no_more() -> None:
+    proofs, folders = Proofs(), []
+
+    def prove(folder: str) -> None:
+        folders.append(folder)
+        if len(folders) == 1:
+            raise OSError("no answer")
+
+    with pytest.raises(OSError, match="no answer"):
+        proofs.make_sure(("a",), prove)
+    for _ in range(2):
+        proofs.make_sure(("a",), prove)
+    assert len(set(folders)) == 2
+    assert all(folder.startswith(SCRATCH) and folder.endswith("/") for folder in folders)
+    proofs.take(("b", None))
+    proofs.make_sure(("b", None), prove)
+    assert len(folders) == 2
+    proofs.forget()
+    proofs.make_sure(("b", None), prove)
+    assert len(folders) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "content_range", "content_length", "count"),
+    [
+        (206, "bytes 2-5/9", "4", 4),
+        (206, "bytes 2-5/*", "4", 4),
+        (206, "bytes 2-3/4", "2", 2),
+        (206, "bytes 2-3/9", "2", None),
+        (206, "bytes 2-3/*", "2", None),
+        (206, "bytes 1-4/9", "4", None),
+        (206, "bytes 2-6/9", "5", None),
+        (206, "bytes 2-5/9", "3", None),
+        (206, "", "4", None),
+        (200, "bytes 2-5/9", "4", None),
+    ],
+)
+def test_an_answer_is_the_range_that_was_asked_for_or_an_error(
+    status: int, content_range: str, content_length: str, count: int | None
+) -> None:
+    asked = RangeRead(
+        name="x", key="k", operation="read_into", offset=2, length=4, deadline=Deadline(30.0)
+    )
+    assert asked.header == "bytes=2-5"
+    if count is not None:
+        assert asked.answered_count(status, content_range, content_length) == count
+        return
+    with pytest.raises(ChunkUnavailableError, match="another range"):
+        asked.answered_count(status, content_range, content_length)

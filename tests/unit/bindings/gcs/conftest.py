@@ -15,7 +15,7 @@ from tests.unit.bindings.gcs.stub_server import StubServer, serving
 @pytest.fixture(autouse=True)
 def _forget_proofs() -> Iterator[None]:
     yield
-    proof._proven.clear()
+    proof.PROOFS.forget()
 
 
 @pytest.fixture(scope="module")

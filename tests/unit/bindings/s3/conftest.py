@@ -14,7 +14,7 @@ from tests.unit.bindings.s3.stub import Stub, running
 @pytest.fixture(autouse=True)
 def _forget_proofs() -> Iterator[None]:
     yield
-    proof._proven.clear()
+    proof.PROOFS.forget()
 
 
 @pytest.fixture
