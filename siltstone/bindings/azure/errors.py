@@ -6,8 +6,7 @@ repeated, since it is unknown what a service puts there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 
 import requests
@@ -22,14 +21,11 @@ from urllib3.exceptions import NewConnectionError
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
-    ChunkExistsError,
-    ChunkNameError,
-    ChunkNotFoundError,
     ChunkStorageFullError,
     ChunkThrottledError,
     ChunkUnavailableError,
-    SiltstoneError,
 )
+from siltstone.core.remote import meanings as m
 from siltstone.core.remote.answers import (
     DISAGREEMENTS,
     NOT_APPLIED,
@@ -37,53 +33,39 @@ from siltstone.core.remote.answers import (
     Meaning,
     error_of,
     no_answer,
+    shown,
+    translation,
 )
 
-_DENIED: Final = Meaning(ChunkAccessDeniedError, "the service refused")
-_CREDENTIALS: Final = Meaning(ChunkAccessDeniedError, "the service refused the credentials")
 _LEASED: Final = Meaning(ChunkAccessDeniedError, "somebody holds a lease on the blob")
 _SEALED: Final = Meaning(ChunkAccessDeniedError, "the chunk is sealed")
 _PROTECTED: Final = Meaning(ChunkAccessDeniedError, "a policy or a snapshot protects the blob")
-_THROTTLED: Final = Meaning(ChunkThrottledError, "the service asks for fewer requests")
-_FULL: Final = Meaning(ChunkStorageFullError, "no room, or the quota is used up")
-_CORRUPT: Final = Meaning(ChunkUnavailableError, "the bytes arrived damaged, and were refused")
 _NO_CONTAINER: Final = Meaning(ChunkUnavailableError, "the container does not exist")
-_NAME: Final = Meaning(ChunkNameError, "the service cannot hold this name")
 _KIND: Final = Meaning(ChunkUnavailableError, "the blob is of another kind, so not of this store")
 _BUSY: Final = Meaning(ChunkUnavailableError, "the blob cannot be used now")
 _REPLACED: Final = Meaning(ChunkUnavailableError, "the blob was replaced meanwhile")
-_EXISTS: Final = Meaning(ChunkExistsError, "chunk exists")
-_BROKEN: Final = Meaning(ChunkUnavailableError, "the service failed", UNKNOWN)
-_REFUSED: Final = Meaning(ChunkUnavailableError, "the service refused the request")
-_NO_CHUNK: Final = Meaning(ChunkNotFoundError, "no such chunk")
 _NO_ANSWER: Final = Meaning(ChunkUnavailableError, "this is no answer of the service", UNKNOWN)
 
 BY_STATUS: Final[dict[int, Meaning]] = {
-    401: _CREDENTIALS,
-    403: _DENIED,
-    404: _NO_CHUNK,
+    **m.BY_STATUS,
     412: _REPLACED,
-    429: _THROTTLED,
-    503: _THROTTLED._replace(outcome=UNKNOWN),
-    507: _FULL,
 }
-"""All other answers from 400 on are refusals, those from 500 on failures that may have begun."""
 
 BY_CODE: Final[dict[str, Meaning]] = {
-    **dict.fromkeys(("BlobNotFound", "ResourceNotFound"), _NO_CHUNK),
-    **dict.fromkeys(("BlobAlreadyExists", "ResourceAlreadyExists"), _EXISTS),
+    **dict.fromkeys(("BlobNotFound", "ResourceNotFound"), m.NO_CHUNK),
+    **dict.fromkeys(("BlobAlreadyExists", "ResourceAlreadyExists"), m.EXISTS),
     **dict.fromkeys(
         ("ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled"), _NO_CONTAINER
     ),
     # The documents have it for a server that cannot take requests, over a limit or else.
-    **dict.fromkeys(("ServerBusy", "TooManyRequests"), _THROTTLED),
-    **dict.fromkeys(("InternalError", "OperationTimedOut"), _BROKEN),
+    **dict.fromkeys(("ServerBusy", "TooManyRequests"), m.THROTTLED),
+    **dict.fromkeys(("InternalError", "OperationTimedOut"), m.BROKEN),
     **dict.fromkeys(
         (
             "AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation",
             "AuthorizationFailure", "KeyBasedAuthenticationNotPermitted",
         ),
-        _CREDENTIALS,
+        m.CREDENTIALS,
     ),
     **dict.fromkeys(
         (
@@ -92,7 +74,7 @@ BY_CODE: Final[dict[str, Meaning]] = {
             "AuthorizationSourceIPMismatch", "InsufficientAccountPermissions",
             "AccountIsDisabled", "PublicAccessNotPermitted", "UnauthorizedBlobOverwrite",
         ),
-        _DENIED,
+        m.DENIED,
     ),
     **dict.fromkeys(
         (
@@ -115,8 +97,8 @@ BY_CODE: Final[dict[str, Meaning]] = {
     **dict.fromkeys(
         ("ConditionNotMet", "SourceConditionNotMet", "TargetConditionNotMet"), _REPLACED
     ),
-    **dict.fromkeys(("Md5Mismatch", "InvalidMd5", "Crc64Mismatch"), _CORRUPT),
-    **dict.fromkeys(("InvalidResourceName", "InvalidUri", "RequestUrlFailedToParse"), _NAME),
+    **dict.fromkeys(("Md5Mismatch", "InvalidMd5", "Crc64Mismatch"), m.CORRUPT),
+    **dict.fromkeys(("InvalidResourceName", "InvalidUri", "RequestUrlFailedToParse"), m.NAME),
 }  # fmt: skip
 
 APPEND_POSITION: Final = "AppendPositionConditionNotMet"
@@ -148,16 +130,14 @@ def headers_of(error: HttpResponseError) -> Mapping[str, str]:
 def meaning(status: int, code: str, operation: str) -> Meaning:
     """Return what an answer means to a verb."""
     if status < 400:
-        return _NO_ANSWER if status < 300 else _REFUSED
-    found = BY_CODE.get(code) or BY_STATUS.get(status)
+        return _NO_ANSWER if status < 300 else m.REFUSED
+    found = BY_CODE.get(code) or m.of_status(status, BY_STATUS)
     if status == 429:
         # It says all there is, whatever the code.
-        found = _THROTTLED
+        found = m.THROTTLED
     if found in TAKEN and operation in MAKING and code != "SourceConditionNotMet":
-        return _EXISTS
-    if found is None:
-        return _REFUSED if status < 500 else _BROKEN
-    if status >= 500 and found.outcome is NOT_APPLIED and found not in (_THROTTLED, _FULL):
+        return m.EXISTS
+    if status >= 500 and found.outcome is NOT_APPLIED and found not in (m.THROTTLED, m.FULL):
         return found._replace(outcome=UNKNOWN)
     return found
 
@@ -166,7 +146,7 @@ def answered(error: HttpResponseError, chunk: str, operation: str, *, changes: b
     """Return the error of the contract for an answer of the service."""
     status, code = status_of(error), code_of(error)
     answer = meaning(status, code, operation)
-    facts: dict[str, Any] = {"status": status or None, "code": _known(code)}
+    facts: dict[str, Any] = {"status": status or None, "code": shown(code) if code else None}
     return error_of(answer, chunk, operation, headers_of(error), changes=changes, **facts)
 
 
@@ -221,28 +201,14 @@ def let_go(error: BaseException) -> None:
         found = found.__cause__ or found.__context__
 
 
-@contextmanager
-def translated(chunk: str, operation: str, *, changes: bool = False) -> Iterator[None]:
-    """Turn what the SDK raises in the block into a ``ChunkError``.
+def _chunk_error(error: Exception, chunk: str, operation: str, changes: bool) -> ChunkError:
+    let_go(error)
+    if isinstance(error, HttpResponseError) and error.response is not None:
+        return answered(error, chunk, operation, changes=changes)
+    return unanswered(error, chunk, operation, changes=changes)
 
-    Args:
-        chunk: the name.
-        operation: the verb.
-        changes: whether the one request of the block may change what others see.
-    """
-    try:
-        yield
-    except SiltstoneError:
-        raise
-    except HttpResponseError as error:
-        let_go(error)
-        if error.response is None:
-            raise unanswered(error, chunk, operation, changes=changes) from error
-        raise answered(error, chunk, operation, changes=changes) from error
-    except Exception as error:
-        # Whatever an SDK and the libraries below it raise, the call came to no answer.
-        let_go(error)
-        raise unanswered(error, chunk, operation, changes=changes) from error
+
+translated: Final = translation(_chunk_error)
 
 
 def _is_before_sending(error: Exception) -> bool:
@@ -256,10 +222,3 @@ def _is_before_sending(error: Exception) -> bool:
         # Nothing is sent before both ends have agreed.
         return any(word in str(inner) for word in DISAGREEMENTS)
     return isinstance(inner, NewConnectionError | requests.exceptions.ProxyError)
-
-
-def _known(code: str) -> str | None:
-    """A code as it may be shown: a word, and nothing that a service might put there instead."""
-    if not code:
-        return None
-    return code if code.isalnum() and len(code) <= 64 else "unknown"

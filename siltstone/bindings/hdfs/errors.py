@@ -15,14 +15,13 @@ from siltstone.core.errors import (
     CapabilityError,
     ChunkAccessDeniedError,
     ChunkExistsError,
-    ChunkNameError,
-    ChunkNotFoundError,
     ChunkStorageFullError,
     ChunkThrottledError,
     ChunkUnavailableError,
     SiltstoneError,
 )
 from siltstone.core.open_files import chunk_lack, is_lack
+from siltstone.core.remote import meanings as m
 from siltstone.core.remote.answers import NOT_APPLIED, UNKNOWN, Meaning
 
 JAVA: Final = re.compile(r'RPCError\("([A-Za-z0-9_.$]{1,200})"')
@@ -42,14 +41,10 @@ LEASED: Final = (
 """The caller may ask again: the chunk is open, or just being closed."""
 
 
-_DENIED: Final = Meaning(ChunkAccessDeniedError, "the service refused")
-_CREDENTIALS: Final = Meaning(ChunkAccessDeniedError, "the service refused the credentials")
 _NO_TERMS: Final = Meaning(
     ChunkAccessDeniedError, "the client and the service agree on no credentials"
 )
 _FULL: Final = Meaning(ChunkStorageFullError, "the quota is used up")
-_NAME: Final = Meaning(ChunkNameError, "the service cannot hold this name")
-_NO_CHUNK: Final = Meaning(ChunkNotFoundError, "no such chunk")
 _TAKEN: Final = Meaning(ChunkExistsError, "chunk exists")
 _HELD: Final = Meaning(ChunkUnavailableError, "another client holds the chunk open")
 _BUSY: Final = Meaning(ChunkThrottledError, "the service asks for fewer requests")
@@ -61,24 +56,24 @@ _PIPELINE: Final = Meaning(ChunkUnavailableError, "the DataNodes failed", UNKNOW
 _SILENT: Final = Meaning(ChunkUnavailableError, "no whole answer of the service", UNKNOWN)
 
 BY_CLASS: Final[dict[str, Meaning]] = {
-    "AccessControlException": _DENIED,
-    "AuthorizationException": _DENIED,
-    "SecurityException": _CREDENTIALS,
-    "SaslException": _CREDENTIALS,
-    "InvalidToken": _CREDENTIALS,
+    "AccessControlException": m.DENIED,
+    "AuthorizationException": m.DENIED,
+    "SecurityException": m.CREDENTIALS,
+    "SaslException": m.CREDENTIALS,
+    "InvalidToken": m.CREDENTIALS,
     "AlreadyBeingCreatedException": _HELD,
     "RecoveryInProgressException": _HELD,
     "DSQuotaExceededException": _FULL,
     "NSQuotaExceededException": _FULL,
     "QuotaByStorageTypeExceededException": _FULL,
-    "FSLimitException$PathComponentTooLongException": _NAME,
+    "FSLimitException$PathComponentTooLongException": m.NAME,
     "FSLimitException$MaxDirectoryItemsExceededException": _FULL,
-    "HadoopIllegalArgumentException": _NAME,
-    "InvalidPathException": _NAME,
-    "ParentNotDirectoryException": _NAME,
-    "FileNotFoundException": _NO_CHUNK,
+    "HadoopIllegalArgumentException": m.NAME,
+    "InvalidPathException": m.NAME,
+    "ParentNotDirectoryException": m.NAME,
+    "FileNotFoundException": m.NO_CHUNK,
     "FileAlreadyExistsException": _TAKEN,
-    "PathIsNotEmptyDirectoryException": _NO_CHUNK,
+    "PathIsNotEmptyDirectoryException": m.NO_CHUNK,
     "LeaseExpiredException": _LOST,
     "SafeModeException": _SAFE,
     "StandbyException": _STANDBY,
@@ -104,13 +99,13 @@ def meaning(error: BaseException) -> Meaning:
     """Return what an error of the SDK means."""
     text = str(error)
     if isinstance(error, FileNotFoundError):
-        return _NO_CHUNK
+        return m.NO_CHUNK
     if is_held(error):
         return _HELD
     if isinstance(error, FileExistsError):
         return _TAKEN
     if isinstance(error, PermissionError):
-        return _DENIED
+        return m.DENIED
     found = JAVA.search(text)
     if found is not None:
         name = found[1].rpartition(".")[2]
