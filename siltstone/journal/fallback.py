@@ -14,7 +14,6 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
 from siltstone.journal.listed_epochs import ListedEpochs, listed_epochs
 from siltstone.journal.recovery import (
-    LISTING_PAGE,
     Recovered,
     list_files,
     read_ahead,
@@ -36,7 +35,7 @@ async def earlier_states(
         ChunkNotFoundError: a file went away meanwhile.
         ChunkError: the service failed.
     """
-    listing = await list_files(storage, container, below_epoch, LISTING_PAGE)
+    listing = await list_files(storage, container, below_epoch)
     listed = listed_epochs(container, listing)
     warnings: list[str] = []
     for epoch in sorted(listed.files, reverse=True):

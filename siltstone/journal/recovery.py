@@ -19,13 +19,12 @@ from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.checkpoint import Checkpoint
 from siltstone.core.records.journal_batch import JournalBatch
 from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.listings import LISTING_PAGE, listed
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
 from siltstone.journal.listed_epochs import ListedEpochs, listed_epochs
 from siltstone.journal.pinned_state import Pinned
 from siltstone.journal.replay import JournalReplay, replay
 from siltstone.journal.retention import file_epoch, journal_number
-
-LISTING_PAGE = 1_000
 
 EPOCH_END = 2**63
 """Above every epoch of an owner."""
@@ -88,7 +87,7 @@ async def list_epochs(storage: AsyncChunkStorage, container: int) -> int:
         CorruptDataError: a name has an epoch that no owner can have, so none could be above it.
     """
     highest = 0
-    async for stat in system_files(storage, container, LISTING_PAGE):
+    async for stat in system_files(storage, container):
         epoch = file_epoch(stat.name, container) or 0
         if epoch >= EPOCH_END - 1:
             raise CorruptDataError("no owner made this: its epoch is too high", where=stat.name)
@@ -172,7 +171,7 @@ async def _made_by_an_owner(storage: AsyncChunkStorage, container: int) -> str |
     for prefix in (data_prefix(container), import_prefix(container)):
         for stat in await storage.list(prefix, "", 1):
             return stat.name
-    async for stat in system_files(storage, container, LISTING_PAGE):
+    async for stat in system_files(storage, container):
         if stat.name.rpartition("/")[2].startswith("tables-"):
             return stat.name
     return None
@@ -190,7 +189,7 @@ async def earlier_checkpoints(
         ChunkNotFoundError: a file went away meanwhile.
         ChunkError: the service failed.
     """
-    listing = await list_files(storage, recovered.container, recovered.epoch + 1, LISTING_PAGE)
+    listing = await list_files(storage, recovered.container, recovered.epoch + 1)
 
     def place(name: str) -> tuple[int, int]:
         return file_epoch(name, recovered.container) or 0, journal_number(name) or 0
@@ -210,22 +209,15 @@ async def earlier_checkpoints(
             yield checkpoint
 
 
-async def system_files(
-    storage: AsyncChunkStorage, container: int, page: int
+def system_files(
+    storage: AsyncChunkStorage, container: int, page: int = LISTING_PAGE
 ) -> AsyncIterator[ChunkStat]:
     """Yield all system files of ``container``, in the order of their names."""
-    start_after = ""
-    while True:
-        stats = await storage.list(system_prefix(container), start_after, page)
-        for stat in stats:
-            yield stat
-        if len(stats) < page:
-            return
-        start_after = stats[-1].name
+    return listed(storage, system_prefix(container), page)
 
 
 async def list_files(
-    storage: AsyncChunkStorage, container: int, below_epoch: int, page: int
+    storage: AsyncChunkStorage, container: int, below_epoch: int, page: int = LISTING_PAGE
 ) -> dict[str, int]:
     """Return the lengths of all system files of epochs below ``below_epoch``, by name."""
     found = {}

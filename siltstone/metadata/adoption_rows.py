@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.adoption_row import (
     AdoptionRow,
     decode_adoption_row,
@@ -49,7 +48,5 @@ def layout_adoption(tables: Tables, new: LegacyRow) -> str:
 
 def adoption_pages(tables: Tables) -> Iterator[list[AdoptionRow]]:
     """All acknowledged rows, page by page, by session. Other work may be done between two."""
-    low = _FIRST
-    while found := tables.scan(METADATA_TABLE, low, _END, limit=ROWS_PER_SLICE):
+    for found in tables.pages(METADATA_TABLE, _FIRST, _END):
         yield [decode_adoption_row(adoption_of(key), entry.value) for key, entry in found]
-        low = found[-1][0] + b"\0"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.import_batch_row import (
     ImportBatchRow,
     decode_import_batch_row,
@@ -96,10 +95,8 @@ def chunk_id_of(tables: Tables, chunk: str) -> int | None:
 
 def imported_chunk_pages(tables: Tables) -> Iterator[list[int]]:
     """The ids of all imported chunks, page by page. Other work may be done between two."""
-    low = _END
-    while found := tables.scan(METADATA_TABLE, low, _CHUNKS_END, limit=ROWS_PER_SLICE):
+    for found in tables.pages(METADATA_TABLE, _END, _CHUNKS_END):
         yield [decode_number(RowKind.IMPORT, entry.value) for _, entry in found]
-        low = found[-1][0] + b"\0"
 
 
 def import_pages(tables: Tables) -> Iterator[list[ImportRow]]:
@@ -107,10 +104,8 @@ def import_pages(tables: Tables) -> Iterator[list[ImportRow]]:
 
     Other work may be done between two pages.
     """
-    low = _FIRST
-    while found := tables.scan(METADATA_TABLE, low, _END, limit=ROWS_PER_SLICE):
+    for found in tables.pages(METADATA_TABLE, _FIRST, _END):
         yield [_row(key, entry) for key, entry in found]
-        low = found[-1][0] + b"\0"
 
 
 def _row(key: bytes, entry: Entry) -> ImportRow:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.keys import METADATA_TABLE, RowKind, legacy_key, legacy_of
 from siltstone.core.records.legacy_row import LegacyRow, decode_legacy_row, encode_legacy_row
 from siltstone.core.records.table_record import TableEntry
@@ -32,7 +31,5 @@ def pending_legacy(tables: Tables, segment_id: int) -> LegacyRow | None:
 
 def legacy_pages(tables: Tables) -> Iterator[list[int]]:
     """The ids that have a row, page by page, in order. Other work may be done between two."""
-    low = _FIRST
-    while found := tables.scan(METADATA_TABLE, low, _END, limit=ROWS_PER_SLICE):
+    for found in tables.pages(METADATA_TABLE, _FIRST, _END):
         yield [legacy_of(key) for key, _ in found]
-        low = found[-1][0] + b"\0"

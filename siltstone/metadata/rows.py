@@ -102,6 +102,13 @@ class Rows:
         """Names that start with ``prefix`` and are above ``start_after``, in order, with ids."""
         return self._names(RowKind.NAME, name_key, prefix, start_after, limit)
 
+    def segment_pages(self) -> Iterator[list[tuple[str, int]]]:
+        """All names in order, with ids, page by page; each is what is there when asked for."""
+        last = ""
+        while page := self.segments("", last):
+            yield page
+            last = page[-1][0]
+
     def state(self, segment_id: int) -> SegmentState | None:
         """State of a segment."""
         entry = self._get(state_key(segment_id))
@@ -212,12 +219,13 @@ class Rows:
         found = self._scan(low, task_key(until_ms + 1, 0, 0), limit=limit)
         return [_task(key, entry) for key, entry in found]
 
-    def task_pages(self, until_ms: int = _LAST_MS) -> Iterator[list[Task]]:
-        """Tasks that are due at ``until_ms``, else all, page by page.
+    def task_pages(
+        self, until_ms: int = _LAST_MS, after: Task | None = None
+    ) -> Iterator[list[Task]]:
+        """Tasks that are due at ``until_ms``, else all, after the one ``after``, page by page.
 
         Each page is what is there when it is asked for.
         """
-        after: Task | None = None
         while page := self.tasks(until_ms, after=after):
             yield page
             after = page[-1]

@@ -7,7 +7,7 @@ readers do not see it. Synchronous, and pure but for the index.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import CorruptDataError
@@ -116,6 +116,15 @@ class Tables:
     def get(self, table_id: int, key: bytes) -> Entry | None:
         """Return the acknowledged entry of a key."""
         return self._index.get(table_id, key)
+
+    def pages(self, table_id: int, start: bytes, end: bytes) -> Iterator[list[tuple[bytes, Entry]]]:
+        """Yield acknowledged entries of ``[start, end)``, page by page.
+
+        Other work may be done between two pages: each is what is there when it is asked for.
+        """
+        while page := self.scan(table_id, start, end):
+            yield page
+            start = page[-1][0] + b"\0"
 
     def scan(
         self,

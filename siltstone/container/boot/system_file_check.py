@@ -12,7 +12,7 @@ from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal_file import read_journal_file
 from siltstone.journal.listed_epochs import listed_epochs
-from siltstone.journal.recovery import LISTING_PAGE, Recovered, earlier_checkpoints, list_files
+from siltstone.journal.recovery import Recovered, earlier_checkpoints, list_files
 from siltstone.metadata.checkpoint import without_options
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
@@ -99,7 +99,7 @@ async def damaged_journal_files(
         ChunkError: long-term storage did not answer.
     """
     container, epoch = recovered.container, recovered.epoch
-    listing = await list_files(storage, container, epoch + 1, LISTING_PAGE)
+    listing = await list_files(storage, container, epoch + 1)
     names = listed_epochs(container, listing).files.get(epoch, [])
     found: list[str] = []
     # By name, not by place: an owner at work may have removed the checkpoint from the listing.

@@ -30,7 +30,6 @@ from siltstone.segments.inspect import ChunkFinding
 from siltstone.segments.invariants import check_layout
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
-PAGE = 200
 STATS_PARALLEL = 8
 LOOKS_MAX = 5
 """Looks at a chunk whose row changes every time: it is alive, and is left to the next check."""
@@ -167,11 +166,9 @@ def _compare_rows(reading: Reading) -> tuple[list[Finding], list[Chunk]]:
     rows = reading.replica.rows
     references = Counter(_named_chunks(reading))
     findings: list[Finding] = []
-    start_after = ""
-    while page := rows.segments("", start_after, PAGE):
+    for page in rows.segment_pages():
         for name, segment_id in page:
             findings += _segment_findings(reading, name, segment_id)
-        start_after = page[-1][0]
     chunks = []
     for chunk_id, count in references.items():
         chunk = rows.chunk(chunk_id)

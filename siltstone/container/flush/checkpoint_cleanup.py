@@ -25,6 +25,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.metrics import TIDYING_FAILED
 from siltstone.core.records.piece import ControlKind
+from siltstone.core.storage.listings import listed
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
@@ -98,12 +99,8 @@ class Tidying:
 
     async def _delete_needless(self, failures: Failures) -> None:
         """Delete system files that nothing needs, after the log has stated their names."""
-        listing: list[str] = []
-        start_after = ""
-        prefix = system_prefix(self._journal.container)
-        while page := await self._storage.list(prefix, start_after):
-            listing += [stat.name for stat in page]
-            start_after = page[-1].name
+        files = listed(self._storage, system_prefix(self._journal.container))
+        listing = [stat.name async for stat in files]
         names = self._journal.deletable(
             listing,
             self._pinned.snapshot(),

@@ -215,8 +215,7 @@ class Collector:
         longest_ms = {TaskKind.DELETE_CHUNK: delay_ms, **LONGEST_MS}
         after = Task(due_ms=now_ms + TOLERANCE_MS, kind=TaskKind.DELETE_CHUNK, subject=0)
         count = 0
-        while tasks := self._rows.tasks(NEVER_MS - 1, after=after):
-            after = tasks[-1]
+        for tasks in self._rows.task_pages(NEVER_MS - 1, after):
             for task in tasks:
                 if task.kind is TaskKind.CLOSE_IMPORT:
                     if not await self._imports.redate(task):

@@ -22,13 +22,13 @@ from siltstone.core.records.import_row import ImportState
 from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.piece import ControlKind
 from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.listings import listed_pages
 from siltstone.metadata.import_rows import import_pages, is_named
 from siltstone.metadata.rows import Rows
 from siltstone.metadata.tables import Tables
 
 logger = logging.getLogger(__name__)
 
-PAGE = 1_000
 """Names that one request lists, and that one record states."""
 YOUNG_S = 24 * 3600.0
 """A session that a reader does not know yet may be this old."""
@@ -95,9 +95,7 @@ async def look_at_imports(
     Raises:
         ChunkError: long-term storage did not answer.
     """
-    prefix, start_after = import_prefix(container), ""
-    while page := await storage.list(prefix, start_after, PAGE):
-        start_after = page[-1].name
+    async for page in listed_pages(storage, import_prefix(container)):
         # A reader may start again between two pages, and its earlier rows are closed then.
         known = known_imports(container, tables(), environment)
         for finding in plan_leftovers(page, known):
@@ -129,9 +127,8 @@ class ImportSweep:
             ChunkError: long-term storage failed; what is left is found by a later sweep.
             FencedError: a newer owner took over; nothing was deleted.
         """
-        start_after, count = "", 0
-        while page := await self._storage.list(prefix, start_after, PAGE):
-            start_after = page[-1].name
+        count = 0
+        async for page in listed_pages(self._storage, prefix):
             names = [stat.name for stat in page if not is_named(self._tables, stat.name)]
             await self._delete(names)
             count += len(names)
@@ -142,9 +139,7 @@ class ImportSweep:
 
         Raises what ``clean`` raises.
         """
-        prefix, start_after = import_prefix(self._container), ""
-        while page := await self._storage.list(prefix, start_after, PAGE):
-            start_after = page[-1].name
+        async for page in listed_pages(self._storage, import_prefix(self._container)):
             known = known_imports(self._container, self._tables, self._environment)
             found = plan_leftovers(page, known)
             await self._delete([finding.name for finding in found if finding.kind == "garbage"])

@@ -11,6 +11,7 @@ from siltstone.core.chunk_names import FILES_PREFIX
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, FormatError
 from siltstone.core.records.file_manifest import HEAD_BYTES, decode_manifest_head
 from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.listings import listed
 
 logger = logging.getLogger(__name__)
 
@@ -27,20 +28,17 @@ async def expired_manifests(
         ChunkError: long-term storage did not answer.
     """
     found = []
-    start_after = ""
-    while page := await storage.list(f"{FILES_PREFIX}{container}-", start_after):
-        start_after = page[-1].name
-        for stat in page:
-            try:
-                data = await storage.read_all(stat.name, min(stat.length, HEAD_BYTES))
-                head = decode_manifest_head(data, where=stat.name)
-            except ChunkNotFoundError:
-                continue
-            except (CorruptDataError, FormatError) as error:
-                logger.warning("file manifest is left alone: %s", error)
-                continue
-            ttl_ms = max(0, head.expires_ms - head.made_ms)
-            past_ms = over_ms(head.expires_ms, ttl_ms, stat.modified_s, await clock.now_s(), now_s)
-            if past_ms > kept_ms:
-                found.append(SweepFinding.of("manifest", stat, "it expired more than 7 days ago"))
+    async for stat in listed(storage, f"{FILES_PREFIX}{container}-"):
+        try:
+            data = await storage.read_all(stat.name, min(stat.length, HEAD_BYTES))
+            head = decode_manifest_head(data, where=stat.name)
+        except ChunkNotFoundError:
+            continue
+        except (CorruptDataError, FormatError) as error:
+            logger.warning("file manifest is left alone: %s", error)
+            continue
+        ttl_ms = max(0, head.expires_ms - head.made_ms)
+        past_ms = over_ms(head.expires_ms, ttl_ms, stat.modified_s, await clock.now_s(), now_s)
+        if past_ms > kept_ms:
+            found.append(SweepFinding.of("manifest", stat, "it expired more than 7 days ago"))
     return found

@@ -42,6 +42,7 @@ from siltstone.core.records.piece import ControlKind
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.listings import listed
 from siltstone.journal.retention import is_system_file
 from siltstone.metadata.changes import put_epoch, put_task, remove_task
 from siltstone.metadata.rows import Rows
@@ -140,12 +141,9 @@ async def look(ground: SweepScope, *, all_epochs: bool) -> AsyncIterator[SweepFi
 
 async def foreign_system_files(ground: SweepScope) -> AsyncIterator[SweepFinding]:
     """Yield what lies among the system files and is not one."""
-    start_after = ""
-    while page := await ground.storage.list(system_prefix(ground.container), start_after):
-        for stat in page:
-            if not is_system_file(stat.name, ground.container):
-                yield SweepFinding.of("foreign", stat, "not the name of a system file")
-        start_after = page[-1].name
+    async for stat in listed(ground.storage, system_prefix(ground.container)):
+        if not is_system_file(stat.name, ground.container):
+            yield SweepFinding.of("foreign", stat, "not the name of a system file")
 
 
 async def _expired(ground: SweepScope) -> list[SweepFinding]:

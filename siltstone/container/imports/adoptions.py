@@ -126,8 +126,7 @@ class Adoptions:
     ) -> AsyncIterator[tuple[Task, Chunk]]:
         """The tasks after the key ``after`` of objects of these sessions that nothing names."""
         wanted = {row.session_id for row in sessions}
-        while tasks := self._rows.tasks(KEPT_MS, after=after):
-            after = tasks[-1]
+        for tasks in self._rows.task_pages(KEPT_MS, after):
             for task in tasks:
                 chunk = self._rows.chunk(task.subject)
                 if task.kind is not TaskKind.DELETE_CHUNK or chunk is None:

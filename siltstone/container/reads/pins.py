@@ -17,6 +17,7 @@ from siltstone.core.errors import ChunkNotFoundError
 from siltstone.core.records.envelope import is_cut
 from siltstone.core.records.pin import PIN_BYTES, Pin, decode_pin, encode_pin
 from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.listings import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,21 +80,18 @@ async def look_at_pins(storage: AsyncChunkStorage, container: int) -> list[Found
     Raises what ``list_pins`` raises.
     """
     looked: list[FoundPin | ChunkStat] = []
-    start_after = ""
-    while page := await storage.list(f"{PINS_PREFIX}{container}-", start_after):
-        start_after = page[-1].name
-        for stat in page:
-            try:
-                # It may have been finished after the listing, and then it promises something.
-                data = await storage.read_all(stat.name, max(stat.length, PIN_BYTES))
-            except ChunkNotFoundError:
-                continue
-            if is_cut(data):
-                looked.append(stat)
-                continue
-            pin = decode_pin(bytes(data), where=stat.name)
-            found = FoundPin(name=stat.name, length=len(data), pin=pin, modified_s=stat.modified_s)
-            looked.append(found)
+    async for stat in listed(storage, f"{PINS_PREFIX}{container}-"):
+        try:
+            # It may have been finished after the listing, and then it promises something.
+            data = await storage.read_all(stat.name, max(stat.length, PIN_BYTES))
+        except ChunkNotFoundError:
+            continue
+        if is_cut(data):
+            looked.append(stat)
+            continue
+        pin = decode_pin(bytes(data), where=stat.name)
+        found = FoundPin(name=stat.name, length=len(data), pin=pin, modified_s=stat.modified_s)
+        looked.append(found)
     return looked
 
 

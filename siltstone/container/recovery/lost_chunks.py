@@ -25,6 +25,7 @@ from siltstone.core.records.keys import METADATA_TABLE, RowKind, chunk_key
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.block_reads import BlockRange, chunk_parts, read_blocks
 from siltstone.core.storage.cached import uncached
+from siltstone.core.storage.listings import listed
 from siltstone.core.text import counted
 from siltstone.metadata.extent_scan import scan_extents
 from siltstone.metadata.tables import Tables
@@ -94,7 +95,6 @@ def _blocks(part: BlockRange) -> list[BlockRange]:
     ]
 
 
-LISTING_PAGE = 1_000
 STATS_PARALLEL = 16
 _BEHIND_CHUNKS = bytes((RowKind.CHUNK + 1,))
 
@@ -239,13 +239,8 @@ async def chunk_lengths(storage: AsyncChunkStorage, container: int) -> dict[str,
     """
     found: dict[str, int] = {}
     for prefix in (data_prefix(container), import_prefix(container)):
-        start_after = ""
-        while True:
-            stats = await storage.list(prefix, start_after, LISTING_PAGE)
-            found.update((stat.name, stat.length) for stat in stats)
-            if len(stats) < LISTING_PAGE:
-                break
-            start_after = stats[-1].name
+        async for stat in listed(storage, prefix):
+            found[stat.name] = stat.length
     return found
 
 

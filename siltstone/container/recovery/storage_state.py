@@ -39,7 +39,6 @@ from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 _TABLES = "tables-"
 _DIGITS = 20
-_LISTING_PAGE = 1_000
 
 
 def changed_meanwhile(container: int, owner: str = "unknown") -> StoreInUseError:
@@ -240,7 +239,7 @@ async def _signs_of_more(
     container = recovered.container
     version = 0
     claims: list[int] = []
-    async for stat in system_files(storage, container, _LISTING_PAGE):
+    async for stat in system_files(storage, container):
         epoch = file_epoch(stat.name, container)
         if epoch is None or epoch >= below_epoch:
             continue

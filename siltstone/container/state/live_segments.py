@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from siltstone.container.state.replica import Replica
-from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.segment_state import SegmentState
 
 
 def living_states(replica: Replica) -> Iterator[SegmentState]:
     """The states of all living segments, in the order of names."""
-    start_after = ""
-    while page := replica.rows.segments("", start_after, ROWS_PER_SLICE):
+    for page in replica.rows.segment_pages():
         for _, segment_id in page:
             state = replica.rows.state(segment_id)
             if state is not None and not state.deleted:
                 yield state
-        start_after = page[-1][0]

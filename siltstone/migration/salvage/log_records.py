@@ -6,7 +6,6 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
-from siltstone.container.recovery.lost_chunks import LISTING_PAGE
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.table_record import TableRecord, decode_table_record
 from siltstone.core.storage.async_storage import AsyncChunkStorage
@@ -28,7 +27,7 @@ async def log_records(storage: AsyncChunkStorage, container: int) -> AsyncIterat
         ChunkError: long-term storage did not answer.
     """
     found: list[tuple[int, int, int, str, int]] = []
-    async for stat in system_files(storage, container, LISTING_PAGE):
+    async for stat in system_files(storage, container):
         match = _NAME.fullmatch(stat.name)
         if match is not None:
             place = int(match[2]), int(match[1]), int(match[3], 16)

@@ -207,6 +207,22 @@ def test_all_tasks_come_page_by_page(tables: Tables, rows: Rows) -> None:
     assert [len(page) for page in walk] == [500]
 
 
+def test_all_names_and_entries_come_page_by_page(rows: Rows, tables: Tables) -> None:
+    names = [f"s{index:04}" for index in range(1_100)]
+    for at in range(0, len(names), 550):
+        some = enumerate(names[at : at + 550], at + 1)
+        commit(tables, [changes.put_name(name, segment_id) for segment_id, name in some])
+    pages = list(rows.segment_pages())
+    assert [len(page) for page in pages] == [1_000, 100]
+    assert [name for page in pages for name, _ in page] == names
+    keys = [index.to_bytes(2, "big") for index in range(1_100)]
+    commit(tables, [TableEntry(table_id=5, key=key, value=b"v") for key in keys])
+    walk = tables.pages(5, keys[50], keys[1_099])
+    first = [key for key, _ in next(walk)]
+    commit(tables, [TableEntry(table_id=5, key=keys[1_098], value=None)])
+    assert first + [key for page in walk for key, _ in page] == keys[50:1_098]
+
+
 def test_a_walk_ends_at_the_borders_of_its_range(tables: Tables) -> None:
     commit(tables, [TableEntry(table_id=5, key=bytes((key,)), value=b"v") for key in range(1, 9)])
     for low in range(1, 10):

@@ -1,0 +1,55 @@
+"""A listing of long-term storage comes page by page, each chunk once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from siltstone.core.chunk_storage import ChunkStat
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.listings import listed, listed_pages
+
+
+class Listing:
+    """Long-term storage as far as it lists; it notes where each call began."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.begun: list[str] = []
+
+    async def list(self, prefix: str, start_after: str, limit: int) -> list[ChunkStat]:
+        self.begun.append(start_after)
+        found = [n for n in self.names if n.startswith(prefix) and n > start_after]
+        return [
+            ChunkStat(name=name, length=1, version="1", modified_s=0.0) for name in found[:limit]
+        ]
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_every_chunk_comes_once_and_no_call_is_made_after_a_page_that_is_not_full(
+    count: int,
+) -> None:
+    names = [f"a/{index}" for index in range(count)]
+    storage = Listing([*names, "b/9"])
+
+    async def story() -> list[str]:
+        return [stat.name async for stat in listed(cast("AsyncChunkStorage", storage), "a/", 2)]
+
+    assert asyncio.run(story()) == names
+    assert len(storage.begun) == count // 2 + 1
+
+
+def test_what_goes_while_a_page_is_looked_at_is_not_listed_again() -> None:
+    storage = Listing(["a/1", "a/2", "a/3"])
+
+    async def story() -> list[list[str]]:
+        pages = []
+        async for page in listed_pages(cast("AsyncChunkStorage", storage), "a/", 2):
+            pages.append([stat.name for stat in page])
+            storage.names.clear()
+        return pages
+
+    assert asyncio.run(story()) == [["a/1", "a/2"]]
+    assert storage.begun == ["", "a/2"]
