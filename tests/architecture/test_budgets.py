@@ -21,7 +21,6 @@ FILES_OVER: Mapping[str, int] = {
     "siltstone/container/container.py": 610,  # the life of an owner, and what it shows
     "siltstone/container/reader/read_container.py": 735,  # the life of a reader, and what it shows
     "siltstone/container/recovery/lossy_recovery.py": 402,  # one recovery, step by step
-    "siltstone/container/garbage/collector.py": 410,  # every kind of task
     "siltstone/core/errors.py": 450,  # one tree, which a handler reads from its root
     "siltstone/core/storage/async_storage.py": 405,  # the bridge, with every call of the contract
     "siltstone/store/async_store.py": 800,  # every verb of a store

@@ -19,7 +19,7 @@ from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.compact.sparse_chunks import SparseChunks
 from siltstone.container.flush.segment_flusher import SegmentFlusher
-from siltstone.container.state.backoff import Backoff
+from siltstone.container.state.backoff import Backoff, woken
 from siltstone.core.constants import MIB, ROWS_PER_SLICE
 from siltstone.core.errors import (
     ChunkError,
@@ -128,15 +128,11 @@ class Optimiser:
     async def run(self) -> None:
         """Do one round after another until cancelled."""
         while True:
-            try:
-                async with asyncio.timeout(self._settings.optimiser_interval_s):
-                    await self._awake.wait()
+            whole = not await woken(self._awake, self._settings.optimiser_interval_s)
+            if not whole:
                 # A segment that is joined to again and again need not be looked at each time.
                 await self._environment.sleep(HINT_PAUSE_S)
-                whole = False
-            except TimeoutError:
-                whole = True
-            self._awake.clear()
+                self._awake.clear()
             await self.backoff.rest()
             try:
                 await self.round(whole=whole)

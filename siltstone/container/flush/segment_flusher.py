@@ -26,7 +26,7 @@ from siltstone.container.flush.flush_plan import (
 )
 from siltstone.container.flush.legacy_writer import LegacyWriter
 from siltstone.container.models.settings import ContainerSettings, FlushPolicy
-from siltstone.container.state.backoff import Backoff
+from siltstone.container.state.backoff import Backoff, woken
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.container.state.replica import advanced
 from siltstone.container.state.tail import TailPiece
@@ -117,7 +117,6 @@ class SegmentFlusher:
         try:
             async with asyncio.TaskGroup() as group:
                 while not self._ending:
-                    self._awake.clear()
                     if self.backoff.pausing:
                         self._planned.clear()
                     else:
@@ -148,10 +147,7 @@ class SegmentFlusher:
         seconds = min(POLL_S_MAX, self._policy.age_s / 4)
         if self.backoff.pausing:
             seconds = min(seconds, self.backoff.remaining_s)
-        try:
-            async with asyncio.timeout(max(0.001, seconds)):
-                await self._awake.wait()
-        except TimeoutError:
+        if not await woken(self._awake, max(0.001, seconds)):
             return
         if self.backoff.pausing and not self._ending:
             await self._environment.sleep(min(POLL_S_MAX, self.backoff.remaining_s))

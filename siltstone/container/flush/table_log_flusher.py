@@ -10,9 +10,8 @@ from collections.abc import Callable
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.pipeline import ending
-from siltstone.container.state.backoff import Backoff
+from siltstone.container.state.backoff import Backoff, woken
 from siltstone.core.constants import MIB, TABLE_LOG_ID
-from siltstone.core.errors import ChunkError, CorruptDataError, StorageFullError
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.piece import ControlKind
 from siltstone.core.storage.late_work import finish
@@ -74,13 +73,7 @@ class TableLogFlusher:
         """Flush the table log by size and by age until cancelled."""
         settings = self._settings
         while True:
-            seconds = min(1.0, settings.table_flush_age_s / 4)
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._awake.wait()
-            except TimeoutError:
-                pass
-            self._awake.clear()
+            await woken(self._awake, min(1.0, settings.table_flush_age_s / 4))
             tail = self._replica.table_tail
             if not tail or self.backoff.pausing:
                 continue
@@ -91,13 +84,9 @@ class TableLogFlusher:
                 and not self._pressure.over
             ):
                 continue
-            try:
+            with self.backoff.attempt(logger, "flush of the table log"):
                 await self.flush()
                 await self.truncate_log()
-                self.backoff.succeeded()
-            except (ChunkError, CorruptDataError, StorageFullError) as error:
-                logger.warning("flush of the table log failed: %s", error)
-                self.backoff.failed(error)
 
     async def flush(self) -> None:
         """Bring every acknowledged table update into the table log on long-term storage.

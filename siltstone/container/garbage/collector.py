@@ -26,11 +26,10 @@ from siltstone.container.garbage.task_dates import (
     is_misdated,
 )
 from siltstone.container.reads.pin_watch import PinWatch
-from siltstone.container.state.backoff import Backoff, Failures
+from siltstone.container.state.backoff import Backoff, Failures, woken
 from siltstone.core.errors import (
     ChunkError,
     CorruptDataError,
-    StorageFullError,
     StorageSuspendedError,
 )
 from siltstone.core.records.adoption_row import AdoptionRow
@@ -140,20 +139,11 @@ class Collector:
         """Carry out due tasks until cancelled."""
         while True:
             await self.backoff.rest()
-            try:
+            with self.backoff.attempt(logger, "garbage collection"):
                 await self.collect()
-                self.backoff.succeeded()
-            except (ChunkError, CorruptDataError, StorageFullError) as error:
-                logger.warning("garbage collection failed: %s", error)
-                self.backoff.failed(error)
             if self.backoff.pausing:
                 await self._environment.sleep(self.backoff.remaining_s)
-            try:
-                async with asyncio.timeout(self._settings.garbage_interval_s):
-                    await self._awake.wait()
-            except TimeoutError:
-                pass
-            self._awake.clear()
+            await woken(self._awake, self._settings.garbage_interval_s)
 
     async def collect(self) -> int:
         """Carry out every task that is due and allowed; return how many chunks were deleted.

@@ -33,7 +33,6 @@ from siltstone.core.errors import (
     ChunkError,
     ChunkNotFoundError,
     CorruptDataError,
-    StorageFullError,
 )
 from siltstone.core.records.claim import decode_claim
 from siltstone.core.records.epoch_row import EpochRow
@@ -197,18 +196,14 @@ class Sweeper:
         await self._environment.sleep(START_S)
         while True:
             await self.backoff.rest()
-            try:
+            with self.backoff.attempt(logger, "sweep"):
                 await self._check_ours()
                 while await self._step(self._task()):
                     await self._environment.sleep(pause_s)
                     await self.backoff.rest()
                 await self._finish()
-                self.backoff.succeeded()
-                await self._environment.sleep(ROUND_S)
-            except (ChunkError, CorruptDataError, StorageFullError) as error:
-                logger.warning("sweep failed: %s", error)
-                self.backoff.failed(error)
-                await self._environment.sleep(FAILED_S)
+            failed = self.backoff.error is not None
+            await self._environment.sleep(FAILED_S if failed else ROUND_S)
 
     async def sweep(self, *, all_epochs: bool) -> AsyncIterator[SweepFinding]:
         """Carry out a whole round now; yield what it finds once that is on record.

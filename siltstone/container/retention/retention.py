@@ -22,10 +22,7 @@ from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     CapabilityError,
-    ChunkError,
-    CorruptDataError,
     ReadOnlyError,
-    StorageFullError,
 )
 from siltstone.core.records.keys import METADATA_TABLE, retention_key, task_key
 from siltstone.core.records.retention_row import RetentionRow, RetentionScope
@@ -151,12 +148,8 @@ class Retention(ReadRetention):
         """Do one round after another until cancelled, from where an earlier owner stopped."""
         while True:
             await self._environment.sleep(ROUND_S)
-            try:
+            with self.backoff.attempt(logger, "retention"):
                 await self._background_round()
-                self.backoff.succeeded()
-            except (ChunkError, CorruptDataError, StorageFullError) as error:
-                logger.warning("retention failed: %s", error)
-                self.backoff.failed(error)
 
     async def round(self) -> AsyncIterator[RetentionCut]:
         """Go through all segments now; yield each cut once it is acknowledged.

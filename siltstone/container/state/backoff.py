@@ -1,7 +1,9 @@
-"""How background work behaves after a failure: it waits, longer each time, and says why."""
+"""How background work waits: until it is woken, and after a failure, longer each time."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,6 +14,18 @@ PAUSE_S_MIN = 0.5
 PAUSE_S_MAX = 30.0
 HELD_S = 1.0
 """How often work that is held back asks whether it still is."""
+
+
+async def woken(awake: asyncio.Event, seconds: float) -> bool:
+    """Wait until ``awake`` is set, or for this long; clear it, and return whether it was set."""
+    try:
+        async with asyncio.timeout(seconds):
+            await awake.wait()
+    except TimeoutError:
+        return False
+    finally:
+        awake.clear()
+    return True
 
 
 class Backoff:
@@ -52,6 +66,17 @@ class Backoff:
         """Wait while work of this kind is held back."""
         while self.suspended():
             await self._environment.sleep(HELD_S)
+
+    @contextmanager
+    def attempt(self, log: logging.Logger, work: str) -> Iterator[None]:
+        """Note whether the block succeeded; a failure of storage is logged, and not raised."""
+        try:
+            yield
+        except (ChunkError, CorruptDataError, StorageFullError) as error:
+            log.warning("%s failed: %s", work, error)
+            self.failed(error)
+        else:
+            self.succeeded()
 
     def failed(self, error: Exception) -> None:
         """Work failed: the next try waits twice as long, with jitter, up to a bound."""
