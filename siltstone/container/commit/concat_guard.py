@@ -11,7 +11,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from weakref import WeakValueDictionary
 
 from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.state.open_segment import OpenSegment
@@ -19,6 +18,7 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.metadata.changes import put_task, remove_task
 from siltstone.segments.concat_staging import Joining
+from siltstone.segments.locks import SegmentLocks
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 
@@ -44,7 +44,7 @@ class ConcatGuard:
         self._segments = segments
         self._on_undo = on_undo
         self._busy: Counter[int] = Counter()
-        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._locks = SegmentLocks()
 
     def is_busy(self, segment_id: int) -> bool:
         """Whether a concat is at work on the segment, so that a rewrite would be in vain."""
@@ -74,7 +74,7 @@ class ConcatGuard:
 
     @asynccontextmanager
     async def _hold(self, target_id: int, source_id: int) -> AsyncIterator[None]:
-        async with self._lock(target_id):
+        async with self._locks.of(target_id):
             ids = (target_id, source_id)
             self._busy.update(ids)
             try:
@@ -108,15 +108,9 @@ class ConcatGuard:
 
     async def undo(self, task: Task) -> None:
         """Take away what a concat left that was not shown, unless one is at work there now."""
-        lock = self._lock(task.subject)
+        lock = self._locks.of(task.subject)
         if lock.locked():
             return
         async with lock:
             while not await self._segments.unplace(task.subject, extra=(remove_task(task),)):
                 pass
-
-    def _lock(self, target_id: int) -> asyncio.Lock:
-        lock = self._locks.get(target_id)
-        if lock is None:
-            lock = self._locks[target_id] = asyncio.Lock()
-        return lock
