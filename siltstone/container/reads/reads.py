@@ -22,7 +22,6 @@ from siltstone.container.state.table_snapshots import (
     TableSnapshots,
 )
 from siltstone.container.state.tail import Fetch
-from siltstone.core.constants import READ_BYTES_MAX
 from siltstone.core.errors import (
     LostDataError,
     OffsetError,
@@ -158,7 +157,6 @@ class Reading:
 
     async def read(self, name: str, offset: int, length: int) -> bytes:
         """Return what there is of ``[offset, offset + length)``; at the end ``b""``."""
-        check_range(offset, length)
         segment = self.segment(name)
         available = self._available(segment, offset, length)
         if offset >= segment.flushed and available:
@@ -172,7 +170,6 @@ class Reading:
 
     async def read_into(self, name: str, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``offset`` on; return the count, fewer only at the end."""
-        check_range(offset, len(buffer))
         segment = self.segment(name)
         return await self._fill(
             segment, offset, buffer[: self._available(segment, offset, len(buffer))]
@@ -300,14 +297,6 @@ def chunk_info(row: ChunkExtent) -> ChunkInfo:
         epoch=row.chunk.epoch,
         crc32c=row.crc,
     )
-
-
-def check_range(offset: int, length: int) -> None:
-    """Refuse a range that no segment could have. Raises ``ValueError``."""
-    if offset < 0:
-        raise ValueError(f"offset must be at least 0, not {offset}")
-    if not 0 <= length <= READ_BYTES_MAX:
-        raise ValueError(f"length must be between 0 and {READ_BYTES_MAX}, not {length}")
 
 
 async def whole_map(reading: Reading, name: str, start: int | None, end: int | None) -> SegmentMap:
