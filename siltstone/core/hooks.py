@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 import pluggy
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import SettingsError
@@ -23,6 +23,8 @@ from siltstone.core.fenced_log import FencedLog
 from siltstone.core.near_names import meant
 from siltstone.core.packages import install_hint
 from siltstone.core.settings_reasons import in_order, reason_of
+
+Model = TypeVar("Model", bound=BaseModel)
 
 PROJECT = "siltstone"
 BINDINGS_GROUP = "siltstone.bindings"
@@ -95,6 +97,14 @@ def settings_error(
         key = ".".join([name, *map(str, error["loc"])])
         reasons.append(f"{key}: {reason_of(error, model)}")
     return SettingsError("; ".join(reasons))
+
+
+def checked_settings(name: str, settings: Mapping[str, Any], model: type[Model]) -> Model:
+    """Return the settings of the plugin ``name``. Raises ``settings_error`` of what is wrong."""
+    try:
+        return model.model_validate(dict(settings))
+    except ValidationError as error:
+        raise settings_error(name, error.errors(), model) from error
 
 
 @contextmanager

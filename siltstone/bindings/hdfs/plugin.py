@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.hooks import hookimpl, settings_error
+from siltstone.core.hooks import checked_settings, hookimpl
 
 NAME = "hdfs"
 
@@ -25,10 +25,7 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStor
         return None
     from siltstone.bindings.hdfs.settings import HdfsSettings
 
-    try:
-        checked = HdfsSettings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise settings_error(NAME, error.errors(), HdfsSettings) from error
+    checked = checked_settings(NAME, settings, HdfsSettings)
     from siltstone.bindings.hdfs.chunk_storage import open_folder
 
     return open_folder(checked)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.hooks import hookimpl, settings_error
+from siltstone.core.hooks import checked_settings, hookimpl
 
 NAME = "memory"
 
@@ -22,10 +22,7 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStor
     from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
     from siltstone.bindings.memory.settings import MemorySettings
 
-    try:
-        checked = MemorySettings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise settings_error(NAME, error.errors(), MemorySettings) from error
+    checked = checked_settings(NAME, settings, MemorySettings)
     profile = Profile(**checked.model_dump(exclude={"name"}))
     bucket = Bucket() if checked.name is None else shared_bucket(checked.name)
     return MemoryChunkStorage(bucket, profile)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.hooks import hookimpl, settings_error
+from siltstone.core.hooks import checked_settings, hookimpl
 
 NAME = "nfs"
 
@@ -21,10 +21,7 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStor
     from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
     from siltstone.bindings.nfs.settings import NfsSettings
 
-    try:
-        checked = NfsSettings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise settings_error(NAME, error.errors(), NfsSettings) from error
+    checked = checked_settings(NAME, settings, NfsSettings)
     return NfsChunkStorage(checked.path)
 
 

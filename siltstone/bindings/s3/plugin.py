@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.hooks import hookimpl, settings_error
+from siltstone.core.hooks import checked_settings, hookimpl
 
 NAME = "s3"
 
@@ -25,10 +25,7 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStor
         return None
     from siltstone.bindings.s3.settings import S3Settings
 
-    try:
-        checked = S3Settings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise settings_error(NAME, error.errors(), S3Settings) from error
+    checked = checked_settings(NAME, settings, S3Settings)
     from siltstone.bindings.s3.chunk_storage import open_bucket
 
     return open_bucket(checked)

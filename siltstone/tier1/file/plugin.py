@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from siltstone.core.fenced_log import FencedLog
-from siltstone.core.hooks import hookimpl, settings_error
+from siltstone.core.hooks import checked_settings, hookimpl
 
 NAME = "file"
 
@@ -24,10 +24,7 @@ def siltstone_fenced_log(
     from siltstone.tier1.file.fenced_log import FileFencedLog
     from siltstone.tier1.file.settings import FileLogSettings
 
-    try:
-        checked = FileLogSettings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise settings_error(NAME, error.errors(), FileLogSettings) from error
+    checked = checked_settings(NAME, settings, FileLogSettings)
     return FileFencedLog(
         os.path.expanduser(checked.path), container, file_bytes=int(checked.file_bytes)
     )

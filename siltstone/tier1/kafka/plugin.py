@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from siltstone.core.fenced_log import FencedLog
-from siltstone.core.hooks import hookimpl, settings_error
+from siltstone.core.hooks import checked_settings, hookimpl
 
 NAME = "kafka"
 
@@ -23,10 +23,7 @@ def siltstone_fenced_log(
     from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
     from siltstone.tier1.kafka.settings import KafkaLogSettings
 
-    try:
-        checked = KafkaLogSettings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise settings_error(NAME, error.errors(), KafkaLogSettings) from error
+    checked = checked_settings(NAME, settings, KafkaLogSettings)
     return KafkaFencedLog(checked, container)
 
 

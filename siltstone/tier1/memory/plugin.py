@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from siltstone.core.fenced_log import FencedLog
-from siltstone.core.hooks import hookimpl, settings_error
+from siltstone.core.hooks import checked_settings, hookimpl
 
 NAME = "memory"
 
@@ -23,10 +23,7 @@ def siltstone_fenced_log(
     from siltstone.tier1.memory.fenced_log import MemoryFencedLog
     from siltstone.tier1.memory.settings import MemoryLogSettings
 
-    try:
-        checked = MemoryLogSettings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise settings_error(NAME, error.errors(), MemoryLogSettings) from error
+    checked = checked_settings(NAME, settings, MemoryLogSettings)
     return MemoryFencedLog(checked.name, container)
 
 
