@@ -29,7 +29,7 @@ from siltstone.bindings.azure.errors import (
 from siltstone.bindings.azure.reads import length_of
 from siltstone.bindings.azure.service import Service
 from siltstone.core.constants import Buffer
-from siltstone.core.errors import ChunkError, ChunkOffsetError
+from siltstone.core.errors import ChunkError
 from siltstone.core.remote.answers import whole
 from siltstone.core.remote.body import pieces, sendable
 from siltstone.core.remote.target import Target
@@ -109,10 +109,8 @@ def _write_block(
     condition: dict[str, Any] = {}
     if version is not None:
         condition = {"etag": version, "match_condition": MatchConditions.IfNotModified}
-    with translated(target.name, target.operation):
-        target.deadline.check()
     refused: HttpResponseError | None = None
-    with translated(target.name, target.operation, changes=True):
+    with translated.change(target):
         try:
             answer = client.append_block(
                 sendable(block, length, target.deadline),  # type: ignore[arg-type]
@@ -133,12 +131,10 @@ def _write_block(
     if code_of(refused) == TOO_MANY:
         raise ValueError(f"too many writes to one chunk max={BLOCKS_MAX}") from refused
     end = length_of(service, target.name, target.key, target.operation)
-    raise ChunkOffsetError(
-        chunk=target.name, operation=target.operation, expected=end, actual=position
-    ) from refused
+    raise target.wrong_offset(expected=end, actual=position) from refused
 
 
 def _half(error: ChunkError | ValueError, target: Target) -> ChunkError:
     if not isinstance(error, ChunkError):
-        error = ChunkError(str(error), chunk=target.name, operation=target.operation)
+        error = target.error(ChunkError, str(error))
     return half(error, target.name, target.operation)

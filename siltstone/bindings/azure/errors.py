@@ -34,8 +34,8 @@ from siltstone.core.remote.answers import (
     error_of,
     no_answer,
     shown,
-    translation,
 )
+from siltstone.core.remote.translation import Translation
 
 _LEASED: Final = Meaning(ChunkAccessDeniedError, "somebody holds a lease on the blob")
 _SEALED: Final = Meaning(ChunkAccessDeniedError, "the chunk is sealed")
@@ -208,7 +208,7 @@ def _chunk_error(error: Exception, chunk: str, operation: str, changes: bool) ->
     return unanswered(error, chunk, operation, changes=changes)
 
 
-translated: Final = translation(_chunk_error)
+translated: Final = Translation(_chunk_error)
 
 
 def _is_before_sending(error: Exception) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from siltstone.bindings.azure.errors import translated
 from siltstone.bindings.azure.service import Service
-from siltstone.core.chunk_arguments import can_begin_names, is_chunk_name
+from siltstone.core.chunk_arguments import is_chunk_name
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.errors import ChunkUnavailableError
 
@@ -29,20 +29,17 @@ def chunk_stat(name: str, length: int, etag: str, modified: datetime) -> ChunkSt
 
 
 def list_chunks(
-    service: Service, prefix: str, start_after: str, *, every: bool = False
+    service: Service, prefix: str, start_after: str, *, every: bool
 ) -> Iterator[ChunkStat]:
-    """Yield the chunks below ``prefix`` and after ``start_after``.
+    """Yield what ``BucketChunkStorage`` lists.
 
-    What can be no chunk's name is another program's, and is left out; with ``every`` it is yielded
-    too. The service may order names by units of UTF-16, which is another order where a name has
+    The service may order names by units of UTF-16, which is another order where a name has
     characters above U+FFFF. So a page is sorted, and a listing that is still in disorder ends in an
     error.
 
     Raises:
         ChunkUnavailableError: the service lists in no order that can be used, or did not answer.
     """
-    if not (every or can_begin_names(prefix)):
-        return
     after = start_after.encode()
     for page in _pages(service, prefix, start_after, every=every):
         for found in sorted(page, key=lambda stat: stat.name.encode()):
@@ -57,7 +54,6 @@ def list_chunks(
                 )
             after = name
             yield found
-            service.check_open()
 
 
 def _pages(

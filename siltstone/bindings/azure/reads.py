@@ -75,9 +75,8 @@ def read_range(service: Service, asked: RangeRead, buffer: memoryview) -> int:
     if not count:
         length = _length(service, asked)
         if asked.offset < length:
-            raise ChunkUnavailableError(
-                "the service sent nothing", chunk=name, operation=operation, offset=asked.offset
-            )
+            reason = "the service sent nothing"
+            raise asked.error(ChunkUnavailableError, reason, offset=asked.offset)
         return asked.at_end(length)
     return count
 
@@ -121,10 +120,9 @@ def _fill(blocks: Iterator[bytes], buffer: memoryview, asked: RangeRead) -> None
         buffer[done : done + len(block)] = block
         done += len(block)
     if done != len(buffer):
-        raise ChunkUnavailableError(
+        raise asked.error(
+            ChunkUnavailableError,
             "the answer has another length than it said",
-            chunk=asked.name,
-            operation=asked.operation,
             expected=len(buffer),
             actual=done,
         )

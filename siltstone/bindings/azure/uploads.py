@@ -43,8 +43,6 @@ def put(service: Service, target: Target, buffers: Sequence[Buffer], length: int
     The client's own ``upload_blob`` copies what it sends; so this calls what it calls.
     """
     operations = service.blob(target.key)._client.block_blob
-    with translated(target.name, target.operation):
-        target.deadline.check()
     with _conditional(service, target):
         answer: dict[str, Any] = operations.upload(
             length,
@@ -70,8 +68,6 @@ def upload(service: Service, target: Target, stagers: Sequence[Stager]) -> None:
     service.side_by_side(
         [partial(stage, client, block_id) for stage, block_id in zip(stagers, ids, strict=True)]
     )
-    with translated(target.name, target.operation):
-        target.deadline.check()
     with _conditional(service, target):
         answer = client.commit_block_list(
             [BlobBlock(block_id) for block_id in ids], match_condition=MatchConditions.IfMissing
@@ -83,8 +79,7 @@ def _stage(
     service: Service, target: Target, block: Sequence[Buffer], client: BlobClient, block_id: str
 ) -> None:
     length = sum(map(len, block))
-    with translated(target.name, target.operation):
-        target.deadline.check()
+    with translated.change(target, changes=False):
         client.stage_block(
             block_id,
             sendable(block, length, target.deadline),  # type: ignore[arg-type]
@@ -100,15 +95,13 @@ def _conditional(service: Service, target: Target) -> Iterator[None]:
     Blocks that are gone say that another request made a blob of this name and that ours did
     nothing; whether there is a blob now takes one look.
     """
-    with translated(target.name, target.operation, changes=True):
+    with translated.change(target):
         try:
             yield
         except HttpResponseError as error:
             let_go(error)
             if code_of(error) == BLOCKS_GONE and _is_there(service, target):
-                raise ChunkExistsError(
-                    "chunk exists", chunk=target.name, operation=target.operation
-                ) from error
+                raise target.error(ChunkExistsError, "chunk exists") from error
             raise
 
 

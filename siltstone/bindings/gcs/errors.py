@@ -38,8 +38,8 @@ from siltstone.core.remote.answers import (
     error_of,
     no_answer,
     shown,
-    translation,
 )
+from siltstone.core.remote.translation import Translation
 
 
 class RefusedError(Exception):
@@ -182,7 +182,7 @@ def _chunk_error(error: Exception, chunk: str, operation: str, changes: bool) ->
     return unanswered(error, chunk, operation, changes=changes)
 
 
-translated: Final = translation(_chunk_error)
+translated: Final = Translation(_chunk_error)
 
 
 def _of_sdk(error: GoogleAPICallError) -> RefusedError:

@@ -117,13 +117,11 @@ def join(service: Service, target: Target, sources: Sequence[tuple[str, int]]) -
 
 def compose(service: Service, target: Target, parts: Sequence[Made]) -> Made:
     """Make an object of up to 32 others, each pinned to its generation, by one request."""
-    with translated(target.name, target.operation):
-        target.deadline.check()
     told = {
         "sourceObjects": [{"name": part.key, "generation": part.generation} for part in parts],
         "destination": properties(service),
     }
-    with translated(target.name, target.operation, changes=True):
+    with translated.change(target):
         answer = service.send(
             "POST",
             f"{service.path(target.key)}/compose",

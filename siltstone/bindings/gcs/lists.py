@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from siltstone.bindings.gcs.errors import translated
 from siltstone.bindings.gcs.service import Service
-from siltstone.core.chunk_arguments import can_begin_names, is_chunk_name
+from siltstone.core.chunk_arguments import is_chunk_name
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.remote.answers import whole
 
@@ -28,15 +28,13 @@ def chunk_stat(name: str, blob: Any) -> ChunkStat:
 
 
 def list_chunks(
-    service: Service, prefix: str, start_after: str, *, every: bool = False
+    service: Service, prefix: str, start_after: str, *, every: bool
 ) -> Iterator[ChunkStat]:
-    """Yield the chunks below ``prefix`` and after ``start_after``.
+    """Yield what ``BucketChunkStorage`` lists.
 
-    What can be no chunk's name is another program's, such as the empty objects that stand for
-    folders, or is left of a join, and is left out; with ``every`` it is yielded too.
+    Another program's are such as the empty objects that stand for folders; others are left of a
+    join.
     """
-    if not (every or can_begin_names(prefix)):
-        return
     folder = service.settings.folder
     start = folder + start_after if start_after else None
     for blob in list_keys(service, folder + prefix, prefix, "list", start):
@@ -46,7 +44,6 @@ def list_chunks(
             with translated(name, "list"):
                 found = chunk_stat(name, blob)
             yield found
-        service.check_open()
 
 
 def list_keys(

@@ -143,9 +143,5 @@ def _check_sum(answer: Response, buffer: memoryview, asked: RangeRead) -> None:
     if found is None or not is_all:
         return
     if crc_of(found[1]) not in (None, crc32c(buffer)):
-        raise ChunkUnavailableError(
-            "the bytes arrived damaged",
-            chunk=asked.name,
-            operation=asked.operation,
-            length=len(buffer),
-        )
+        reason = "the bytes arrived damaged"
+        raise asked.error(ChunkUnavailableError, reason, length=len(buffer))

@@ -93,10 +93,9 @@ def made(told: Any, target: Target, length: int, crc: int | None) -> Made:
         )
     is_other = crc is not None and found.crc is not None and found.crc != crc
     if found.length != length or is_other or told["name"] != target.key:
-        raise ChunkUnavailableError(
+        raise target.error(
+            ChunkUnavailableError,
             "the service made another object than was asked for",
-            chunk=target.name,
-            operation=target.operation,
             outcome=UNKNOWN,
             expected=length,
             actual=found.length,
@@ -113,9 +112,7 @@ def _at_once(service: Service, target: Target, buffers: Sequence[Buffer], crc: i
         f"--{border}\r\nContent-Type: application/octet-stream\r\n\r\n"
     )
     sent = [head.encode(), *buffers, f"\r\n--{border}--\r\n".encode()]
-    with translated(target.name, target.operation):
-        target.deadline.check()
-    with translated(target.name, target.operation, changes=True):
+    with translated.change(target):
         answer = service.send(
             "POST",
             f"/upload{service.path()}",
@@ -138,9 +135,7 @@ def _in_pieces(
         while True:
             size = min(service.settings.piece_bytes, length - start)
             is_last = start + size == length
-            with translated(target.name, target.operation):
-                target.deadline.check()
-            with translated(target.name, target.operation, changes=is_last):
+            with translated.change(target, changes=is_last):
                 answer = service.send(
                     "PUT",
                     place[0],
@@ -194,10 +189,9 @@ def _persisted(answer: Response, target: Target, start: int, size: int) -> int:
     found = PERSISTED.fullmatch(answer.headers.get("Range", ""))
     end = int(found[1]) + 1 if found else 0
     if not start < end <= start + size:
-        raise ChunkUnavailableError(
+        raise target.error(
+            ChunkUnavailableError,
             "the upload does not get on",
-            chunk=target.name,
-            operation=target.operation,
             outcome=NOT_APPLIED,
             sent=start + size,
             kept=end,
@@ -208,12 +202,8 @@ def _persisted(answer: Response, target: Target, start: int, size: int) -> int:
 def _of_upload(answer: Response, target: Target) -> Exception:
     """The error for an upload that was ended; its address is what was not found."""
     if answer.status_code == 404:
-        return ChunkUnavailableError(
-            "the upload is gone: somebody ended it",
-            chunk=target.name,
-            operation=target.operation,
-            outcome=UNKNOWN,
-        )
+        reason = "the upload is gone: somebody ended it"
+        return target.error(ChunkUnavailableError, reason, outcome=UNKNOWN)
     return refused(answer)
 
 
@@ -257,7 +247,5 @@ def _metadata(service: Service, target: Target, crc: int) -> str:
 def _refusal(answer: Response, target: Target) -> Exception:
     """The error for an upload that did not begin: nothing but a bucket can be missing."""
     if answer.status_code == 404:
-        return ChunkUnavailableError(
-            "the bucket does not exist", chunk=target.name, operation=target.operation
-        )
+        return target.error(ChunkUnavailableError, "the bucket does not exist")
     return refused(answer)

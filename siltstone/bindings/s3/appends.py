@@ -61,4 +61,4 @@ def append(
 
 def _wrong_offset(service: Service, target: Target, offset: int) -> ChunkOffsetError:
     end = int(head(service, target.name, target.key, "write")["ContentLength"])
-    return ChunkOffsetError(chunk=target.name, operation="write", expected=end, actual=offset)
+    return target.wrong_offset(expected=end, actual=offset)

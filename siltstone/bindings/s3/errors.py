@@ -35,8 +35,8 @@ from siltstone.core.remote.answers import (
     error_of,
     no_answer,
     shown,
-    translation,
 )
+from siltstone.core.remote.translation import Translation
 
 _EXPIRED: Final = Meaning(ChunkAccessDeniedError, "the credentials have expired")
 _SKEWED: Final = Meaning(ChunkAccessDeniedError, "this machine's clock is wrong, says the service")
@@ -189,7 +189,7 @@ def _chunk_error(error: Exception, chunk: str, operation: str, changes: bool) ->
     return unanswered(error, chunk, operation, changes=changes)
 
 
-translated: Final = translation(_chunk_error)
+translated: Final = Translation(_chunk_error)
 
 
 def _name(error: Exception) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from siltstone.bindings.s3.errors import translated
 from siltstone.bindings.s3.service import Service
-from siltstone.core.chunk_arguments import can_begin_names, is_chunk_name
+from siltstone.core.chunk_arguments import is_chunk_name
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.errors import ChunkNameError
 from siltstone.core.remote.answers import whole
@@ -24,28 +24,17 @@ def chunk_stat(name: str, length: int, etag: str, modified: datetime) -> ChunkSt
 
 
 def list_chunks(
-    service: Service, prefix: str, start_after: str, *, every: bool = False
-) -> Iterator[ChunkStat]:
-    """Yield the chunks below ``prefix`` and after ``start_after``.
-
-    What can be no chunk's name is another program's, such as the empty objects that stand for
-    folders, and is left out; with ``every`` it is yielded too.
-    """
-    if not (every or can_begin_names(prefix)):
-        return iter(())
-    if service.settings.is_directory_bucket:
-        return _unordered(service, prefix, start_after, every=every)
-    return _ordered(service, prefix, start_after, every=every)
-
-
-def _ordered(
     service: Service, prefix: str, start_after: str, *, every: bool
 ) -> Iterator[ChunkStat]:
+    """Yield what ``BucketChunkStorage`` lists.
+
+    Another program's are such as the empty objects that stand for folders.
+    """
+    if service.settings.is_directory_bucket:
+        return _unordered(service, prefix, start_after, every=every)
     folder = service.settings.folder
     arguments = {"StartAfter": folder + start_after} if start_after else {}
-    for found in _pages(service, prefix, folder + prefix, arguments, every=every):
-        yield found
-        service.check_open()
+    return _pages(service, prefix, folder + prefix, arguments, every=every)
 
 
 def _unordered(
@@ -59,9 +48,7 @@ def _unordered(
         for found in _pages(service, prefix, above, {}, every=every)
         if found.name.startswith(prefix) and found.name.encode() > after
     ]
-    for found in sorted(wanted, key=lambda stat: stat.name.encode()):
-        yield found
-        service.check_open()
+    yield from sorted(wanted, key=lambda stat: stat.name.encode())
 
 
 def _pages(

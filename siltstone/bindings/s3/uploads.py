@@ -157,14 +157,12 @@ def conditional(service: Service, target: Target) -> Iterator[None]:
     A conflict says that another request for the same key was under way and that ours did nothing;
     whether there is an object now takes one look.
     """
-    with translated(target.name, target.operation, changes=True):
+    with translated.change(target):
         try:
             yield
         except ClientError as error:
             if is_conflict(error) and _is_there(service, target):
-                raise ChunkExistsError(
-                    "chunk exists", chunk=target.name, operation=target.operation
-                ) from error
+                raise target.error(ChunkExistsError, "chunk exists") from error
             raise
 
 
@@ -206,8 +204,6 @@ def _complete(
         listed.append({"PartNumber": number, "ETag": part.etag})
         if part.sum is not None:
             listed[-1]["ChecksumCRC32C"] = part.sum
-    with translated(target.name, target.operation):
-        target.deadline.check()
     with conditional(service, target):
         answer = service.client.complete_multipart_upload(
             Bucket=service.bucket,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from siltstone.core.errors import (
     ChunkError,
     ChunkThrottledError,
     ChunkUnavailableError,
     Outcome,
-    SiltstoneError,
 )
 from siltstone.core.open_files import chunk_lack, is_lack, is_lack_now
 
@@ -20,43 +18,6 @@ NOT_APPLIED, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
 
 DISAGREEMENTS: Final = ("CERTIFICATE", "HANDSHAKE", "WRONG_VERSION", "doesn't match")
 """What errors of TLS say that come before the first request; the last one of another host."""
-
-
-class Translated(Protocol):
-    """Turns what an SDK raises in a block into the error of the contract."""
-
-    def __call__(
-        self, chunk: str, operation: str, *, changes: bool = False
-    ) -> AbstractContextManager[None]:
-        """Begin the block.
-
-        Args:
-            chunk: the name.
-            operation: the verb.
-            changes: whether the one request of the block may change what others see.
-        """
-        ...
-
-
-def translation(chunk_error: Callable[[Exception, str, str, bool], ChunkError]) -> Translated:
-    """Return what translates the errors of one SDK.
-
-    Args:
-        chunk_error: returns the error of the contract for one of the SDK, of a chunk, a verb, and
-            a request that may change something. Whatever an SDK and the libraries below it raise
-            that it does not know, the call came to no answer.
-    """
-
-    @contextmanager
-    def translated(chunk: str, operation: str, *, changes: bool = False) -> Iterator[None]:
-        try:
-            yield
-        except SiltstoneError:
-            raise
-        except Exception as error:
-            raise chunk_error(error, chunk, operation, changes) from error
-
-    return translated
 
 
 def shown(code: str) -> str:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
 from siltstone.core.chunk_arguments import (
+    can_begin_names,
     check_buffers,
     check_chunk_length,
     check_concat,
@@ -79,15 +80,11 @@ class BucketChunkStorage(RemoteChunkStorage):
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
         """See ``ChunkStorage.list``."""
-        self._client.check_open()
-        check_listing(prefix, start_after)
-        return self._list(prefix, start_after, every=False)
+        return self._listed(prefix, start_after, every=False)
 
     def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
         """See ``WholeListings``; requests as for ``list``."""
-        self._client.check_open()
-        check_listing(prefix, start_after)
-        return self._list(prefix, start_after, every=True)
+        return self._listed(prefix, start_after, every=True)
 
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """See ``ChunkStorage.concat``."""
@@ -122,11 +119,27 @@ class BucketChunkStorage(RemoteChunkStorage):
 
     @abstractmethod
     def _list(self, prefix: str, start_after: str, *, every: bool) -> Iterator[ChunkStat]:
-        """List chunks in order; with ``every`` all other objects too."""
+        """Yield the chunks below ``prefix`` and after ``start_after``, in order.
+
+        What can be no chunk's name is another program's, and is left out; with ``every`` it is
+        yielded too.
+        """
 
     @abstractmethod
     def _join(self, target: Target, sources: Sequence[tuple[str, int]]) -> None:
         """Make an object of the beginnings of others, on the service."""
+
+    def _listed(self, prefix: str, start_after: str, *, every: bool) -> Iterator[ChunkStat]:
+        self._client.check_open()
+        check_listing(prefix, start_after)
+        if every or can_begin_names(prefix):
+            return self._while_open(self._list(prefix, start_after, every=every))
+        return iter(())
+
+    def _while_open(self, listing: Iterator[ChunkStat]) -> Iterator[ChunkStat]:
+        for found in listing:
+            yield found
+            self._client.check_open()
 
     def _target(self, name: str, key: str, operation: str, length: int) -> Target:
         """What is to be made, once it is sure that the service makes it as it should."""
@@ -144,4 +157,4 @@ class BucketChunkStorage(RemoteChunkStorage):
             self._stat(target.name, target.key, target.operation)
         except ChunkNotFoundError:
             return
-        raise ChunkExistsError("chunk exists", chunk=target.name, operation=target.operation)
+        raise target.error(ChunkExistsError, "chunk exists")

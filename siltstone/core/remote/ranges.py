@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from siltstone.core.errors import ChunkOffsetError, ChunkUnavailableError
-from siltstone.core.remote.deadline import Deadline
+from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.remote.target import Target
 
 RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.ASCII)
 PARTIAL: Final = 206
@@ -15,25 +15,17 @@ PARTIAL: Final = 206
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeRead:
+class RangeRead(Target):
     """A range of an object, as a verb asks for it.
 
     Attributes:
-        name: of the chunk.
-        key: of the object.
-        operation: the verb, for errors.
         offset: the first byte.
         length: how many bytes, fewer are right at the end of the object only; 0 asks for the end.
-        deadline: of the call.
         version: the object must still be this one; ``None`` takes any.
     """
 
-    name: str
-    key: str
-    operation: str
     offset: int
     length: int
-    deadline: Deadline
     version: str | None = None
 
     @property
@@ -64,22 +56,13 @@ class RangeRead:
 
     def another(self, status: int | None = None) -> ChunkUnavailableError:
         """The error of an answer that is not what was asked for."""
-        return ChunkUnavailableError(
-            "the service sent another range than was asked for",
-            chunk=self.name,
-            operation=self.operation,
-            status=status,
-        )
+        reason = "the service sent another range than was asked for"
+        return self.error(ChunkUnavailableError, reason, status=status)
 
     def broken_off(self, expected: int, actual: int) -> ChunkUnavailableError:
         """The error of an answer that ended before its last byte."""
-        return ChunkUnavailableError(
-            "the answer broke off",
-            chunk=self.name,
-            operation=self.operation,
-            expected=expected,
-            actual=actual,
-        )
+        reason = "the answer broke off"
+        return self.error(ChunkUnavailableError, reason, expected=expected, actual=actual)
 
     def at_end(self, length: int) -> int:
         """Return 0, what there is to read at the end of an object of ``length`` bytes.
@@ -88,9 +71,7 @@ class RangeRead:
             ChunkOffsetError: the range begins beyond it.
         """
         if self.offset > length:
-            raise ChunkOffsetError(
-                chunk=self.name, operation=self.operation, expected=length, actual=self.offset
-            )
+            raise self.wrong_offset(expected=length, actual=self.offset)
         return 0
 
 

@@ -1,10 +1,14 @@
-"""What a call is about to make or change."""
+"""What a call reads, makes or changes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from siltstone.core.errors import ChunkError, ChunkOffsetError
 from siltstone.core.remote.deadline import Deadline
+
+Error = TypeVar("Error", bound=ChunkError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +18,7 @@ class Target:
     Attributes:
         name: of the chunk.
         key: of the object.
-        operation: the verb that makes or changes it.
+        operation: the verb that is about it.
         deadline: of the whole call.
     """
 
@@ -22,3 +26,13 @@ class Target:
     key: str
     operation: str
     deadline: Deadline
+
+    def error(self, kind: type[Error], reason: str, **facts: Any) -> Error:
+        """Return an error of this call."""
+        return kind(reason, chunk=self.name, operation=self.operation, **facts)
+
+    def wrong_offset(self, expected: int, actual: int) -> ChunkOffsetError:
+        """The error of a range that does not begin where it may."""
+        return ChunkOffsetError(
+            chunk=self.name, operation=self.operation, expected=expected, actual=actual
+        )
