@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
 from functools import cache
 
@@ -21,6 +22,11 @@ def crc32c_of(buffers: Iterable[Buffer], value: int = 0) -> int:
     for buffer in buffers:
         value = _crc32c.crc32c(buffer, value)
     return value
+
+
+def crc_text(value: int) -> str:
+    """A CRC32C as services write it: its four bytes, the highest first, in base64."""
+    return base64.b64encode(value.to_bytes(4, "big")).decode()
 
 
 def _times(matrix: list[int], vector: int) -> int:

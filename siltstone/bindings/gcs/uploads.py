@@ -22,7 +22,7 @@ from requests import Response
 
 from siltstone.bindings.gcs.errors import refused, translated
 from siltstone.bindings.gcs.service import Service
-from siltstone.core.checksums import crc32c_of
+from siltstone.core.checksums import crc32c_of, crc_text
 from siltstone.core.constants import Buffer
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.answers import NOT_APPLIED, UNKNOWN, whole
@@ -50,11 +50,6 @@ class Made:
     generation: int
     length: int
     crc: int | None
-
-
-def header_value(crc: int) -> str:
-    """A CRC32C as the service writes it: its four bytes, the highest first, in base64."""
-    return base64.b64encode(crc.to_bytes(4, "big")).decode()
 
 
 def crc_of(text: object) -> int | None:
@@ -241,7 +236,7 @@ def _query(service: Service, kind: str) -> dict[str, str | int]:
 
 
 def _metadata(service: Service, target: Target, crc: int) -> str:
-    return json.dumps({"name": target.key, "crc32c": header_value(crc), **properties(service)})
+    return json.dumps({"name": target.key, "crc32c": crc_text(crc), **properties(service)})
 
 
 def _refusal(answer: Response, target: Target) -> Exception:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import Any
 
 from siltstone.bindings.s3.md5 import md5_of
 from siltstone.bindings.s3.settings import Checksums
-from siltstone.core.checksums import crc32c_of
+from siltstone.core.checksums import crc32c_of, crc_text
 from siltstone.core.constants import Buffer
-
-
-def header_value(crc: int) -> str:
-    """A CRC32C as the service writes it: its four bytes, the highest first, in base64."""
-    return base64.b64encode(crc.to_bytes(4, "big")).decode()
 
 
 def of_body(kind: Checksums, buffers: Sequence[Buffer]) -> tuple[dict[str, Any], int]:
     """Return the arguments that go with a body, and its CRC32C, or 0 where it is not used."""
     if kind is Checksums.CRC32C:
         crc = crc32c_of(buffers)
-        return {"ChecksumCRC32C": header_value(crc)}, crc
+        return {"ChecksumCRC32C": crc_text(crc)}, crc
     if kind is Checksums.MD5:
         return {"ContentMD5": md5_of(buffers)}, 0
     return {}, 0

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from siltstone.bindings.s3.checksums import header_value, of_body, of_upload
+from siltstone.bindings.s3.checksums import of_body, of_upload
 from siltstone.bindings.s3.errors import is_conflict, translated
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import PART_BYTES_MAX, Checksums
-from siltstone.core.checksums import combine
+from siltstone.core.checksums import combine, crc_text
 from siltstone.core.constants import MIB, Buffer
 from siltstone.core.errors import (
     ChunkError,
@@ -224,7 +224,7 @@ def _sum_of(parts: Sequence[Part]) -> dict[str, Any]:
         if part.crc is None:
             return {}
         value = combine(value, part.crc, part.length)
-    return {"ChecksumCRC32C": header_value(value), "ChecksumType": "FULL_OBJECT"}
+    return {"ChecksumCRC32C": crc_text(value), "ChecksumType": "FULL_OBJECT"}
 
 
 def _abort(service: Service, key: str, upload_id: str) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from siltstone.bindings.gcs import proof as proving
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
-from siltstone.bindings.gcs.uploads import header_value
-from siltstone.core.checksums import crc32c
+from siltstone.core.checksums import crc32c, crc_text
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import ChunkNotFoundError
 from tests.unit.bindings.gcs.stub import Stub
@@ -26,7 +25,7 @@ def test_a_small_create_is_one_request(storage: GcsChunkStorage, stub: Stub) -> 
     assert request.query["ifGenerationMatch"] == "0"
     told = json.loads(request.body.split(b"\r\n\r\n")[1].split(b"\r\n--")[0])
     assert told["name"] == "a/b"
-    assert told["crc32c"] == header_value(crc32c(b"onetwo"))
+    assert told["crc32c"] == crc_text(crc32c(b"onetwo"))
     assert stub.contents() == {"a/b": b"onetwo"}
 
 
@@ -47,7 +46,7 @@ def test_a_larger_create_is_its_pieces_and_one_more(stub: Stub) -> None:
     assert stub.whats() == ["begin"] + ["piece"] * 5
     first, last = stub.asked[0], stub.asked[-1]
     assert first.query["ifGenerationMatch"] == "0"
-    assert json.loads(first.body)["crc32c"] == header_value(crc32c(content))
+    assert json.loads(first.body)["crc32c"] == crc_text(crc32c(content))
     assert last.headers["content-range"] == f"bytes {2 * MIB}-{2 * MIB + 2}/{2 * MIB + 3}"
     assert stub.contents() == {"a": content}
     assert not stub.uploads
