@@ -19,8 +19,6 @@ segments:
 flush:
   age: 1h
   table_age: 1h
-checkpoint:
-  age: 1h
 optimiser:
   enabled: false
 relocation:

@@ -28,8 +28,6 @@ SETTINGS = """
 flush:
   age: 1h
   table_age: 1h
-checkpoint:
-  age: 1h
 optimiser:
   enabled: false
 garbage:

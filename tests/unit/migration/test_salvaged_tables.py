@@ -29,7 +29,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Content]
     """A store without tier 1, with a chunk of the table log for each round, and the tables then."""
     folder = made(tmp_path_factory.mktemp("older") / "store")
     with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
-        file.write("\nflush:\n  age: 1h\n  table_age: 1h\ncheckpoint:\n  age: 1h\n")
+        file.write("\nflush:\n  age: 1h\n  table_age: 1h\n")
     rounds: list[Content] = []
     for number in range(ROUNDS):
         # Each owner writes chunks of its own.

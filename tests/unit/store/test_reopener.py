@@ -271,7 +271,7 @@ def test_a_closed_container_keeps_no_other_from_its_collection(
 ) -> None:
     siltstone.init(tmp_path, containers=2)
     settings = tmp_path / "siltstone.yaml"
-    settings.write_text(settings.read_text() + "\ngarbage:\n  delay: 0s\n  interval: 1h\n")
+    settings.write_text(settings.read_text() + "\ngarbage:\n  delay: 0s\n")
     closed, other = (
         next(f"s{n}" for n in range(100) if container_of(f"s{n}", 2) == index) for index in (0, 1)
     )

@@ -61,7 +61,7 @@ def test_garbage_goes_by_few_requests(azurite: Azurite, tmp_path: Path) -> None:
         options = options_of(azurite, container, endpoint=endpoint)
         file = siltstone.init(tmp_path / "store", binding="azure", options=options)
         text = file.read_text()
-        file.write_text(f"{text}\nflush:\n  pack_bytes: 1\ngarbage:\n  delay: 0s\n  interval: 1h\n")
+        file.write_text(f"{text}\nflush:\n  pack_bytes: 1\ngarbage:\n  delay: 0s\n")
         with siltstone.open(file) as store:
             for number in range(20):
                 segment = store.create(f"s{number}")

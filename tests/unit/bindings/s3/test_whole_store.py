@@ -32,7 +32,7 @@ def test_garbage_goes_by_few_requests_and_a_sweep_aborts_uploads(
     secrets = {"access_key_id": "id", "secret_access_key": "secret"}
     file = siltstone.init(tmp_path / "store", binding="s3", options=options | secrets)
     text = file.read_text()
-    file.write_text(f"{text}\nflush:\n  pack_bytes: 1\ngarbage:\n  delay: 0s\n  interval: 1h\n")
+    file.write_text(f"{text}\nflush:\n  pack_bytes: 1\ngarbage:\n  delay: 0s\n")
     ours = "data/c0/e00000000000000000001/a/forgotten"
     stub.uploads = {"u-ours": (ours, {1: b"x"}), "u-theirs": ("theirs/a", {1: b"x"})}
     with siltstone.open(file) as store:
