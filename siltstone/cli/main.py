@@ -27,6 +27,8 @@ from siltstone.cli.verbs import VERBS, LoadedVerbs
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+_python_text = warnings.formatwarning
+
 
 class Verbs(ListedVerbs):
     """All verbs. A closed pipe ends them quietly, with the code of a shell's own tools."""
@@ -161,10 +163,18 @@ def _complain(text: str) -> None:
         _forget(sys.stderr)
 
 
+def _warning_text(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> str:
+    """A warning for users is one line, as an error is; others say where in the code they are."""
+    if issubclass(category, FutureWarning):
+        return f"siltstone: {printable(str(message))}\n"
+    return _python_text(message, category, *place, **more)
+
+
 def main() -> NoReturn:
     """Run the command of this process. While there is a verb to end, signals are exceptions."""
     fill_closed_files()
     write_whole()
+    warnings.formatwarning = _warning_text
     try:
         _unwind_on_signals()
         code = run(sys.argv[1:])
