@@ -64,7 +64,7 @@ class AzureSettings(BaseModel):
         account: name of the storage account; unless set, ``endpoint`` or ``connection_string`` has
             it.
         endpoint: URL of the account, where it is not that of the public cloud.
-        insecure: allow an endpoint without TLS: whoever listens reads all.
+        insecure: allow an endpoint without TLS: anyone on the network can read all of it.
         ca_bundle: absolute path of the certificates to trust instead of the usual ones.
         account_key: credential: a key of the account.
         sas_token: credential: a shared access signature.

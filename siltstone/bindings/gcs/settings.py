@@ -27,7 +27,7 @@ class GcsSettings(BaseModel):
         bucket: the bucket; it is never made.
         prefix: the folder in the bucket that belongs to the store; empty for the whole bucket.
         endpoint: URL of another service than Google's; no variable of the environment replaces it.
-        insecure: allow an endpoint without TLS: whoever listens reads all.
+        insecure: allow an endpoint without TLS: anyone on the network can read all of it.
         ca_bundle: absolute path of the certificates to trust instead of the usual ones.
         credentials_file: absolute path of a service account's key.
         token: an access token; it is never renewed.

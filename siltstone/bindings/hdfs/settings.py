@@ -29,7 +29,7 @@ class HdfsSettings(BaseModel):
         config_dir: absolute path of the folder with ``core-site.xml`` and ``hdfs-site.xml``.
         webhdfs: URLs of the NameNodes' HTTP servers, for reading what is being written.
         webhdfs_token: a delegation token for them.
-        insecure: allow such a URL without TLS: whoever listens reads all.
+        insecure: allow such a URL without TLS: anyone on the network can read all of it.
         ca_bundle: absolute path of the certificates to trust instead of the usual ones.
         kerberos_principal, kerberos_keytab, kerberos_cache: who this process is.
         unsafe_append: let chunks grow. Needs ``webhdfs``; see ``docs/bindings/hdfs.md``.

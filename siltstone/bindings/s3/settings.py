@@ -60,7 +60,7 @@ class S3Settings(BaseModel):
         region: of the bucket; unless set, what the credentials' profile says.
         endpoint: URL of another service than Amazon's.
         path_style: put the bucket's name into the path of the URL; unless set, the SDK decides.
-        insecure: allow an endpoint without TLS: whoever listens reads all.
+        insecure: allow an endpoint without TLS: anyone on the network can read all of it.
         ca_bundle: absolute path of the certificates to trust instead of the usual ones.
         profile: of the configuration files of the credentials chain.
         access_key_id, secret_access_key, session_token: credentials, instead of the chain.

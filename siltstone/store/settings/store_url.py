@@ -40,7 +40,7 @@ class StoreUrl:
         place: the URL without its query, in one spelling.
         binding: name of the binding.
         where: settings of the binding that say so, as text.
-        more: other settings of it, which stand behind a ``?``; may hold secrets.
+        more: other settings of it, which stand after a ``?``; may hold secrets.
     """
 
     place: str
@@ -70,9 +70,9 @@ def is_url(text: str) -> bool:
 
 
 def parse_store_url(text: str) -> StoreUrl:
-    """Read ``SCHEME://BUCKET/PREFIX``, and behind a ``?`` more settings, ``KEY=VALUE&KEY=VALUE``.
+    """Read ``SCHEME://BUCKET/PREFIX``, and after a ``?`` more settings, ``KEY=VALUE&KEY=VALUE``.
 
-    Bucket and prefix are taken as they are written, values behind the ``?`` may have ``%26`` for
+    Bucket and prefix are taken as they are written, values after the ``?`` may have ``%26`` for
     ``&``.
 
     Raises:
@@ -92,7 +92,7 @@ def parse_store_url(text: str) -> StoreUrl:
     where, more = _where(binding, host, path), _more(query)
     for key in more:
         if key in where:
-            raise SettingsError(f"{key} stands in the URL, and behind its '?' again")
+            raise SettingsError(f"{key} stands in the URL, and after its '?' again")
     place = f"{binding}://{host}/{path}".rstrip("/")
     return StoreUrl(place=place, binding=binding, where=where, more=more)
 
@@ -102,9 +102,7 @@ def _more(query: str) -> dict[str, str]:
     for part in query.split("&") if query else ():
         key, sign, value = part.partition("=")
         if not key or not sign or key in found:
-            raise SettingsError(
-                "behind the '?' of a URL stand KEY=VALUE, each once, with & between"
-            )
+            raise SettingsError("after the '?' of a URL stand KEY=VALUE, each once, with & between")
         found[key] = unquote(value)
     return found
 

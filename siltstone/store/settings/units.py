@@ -40,7 +40,7 @@ def parse_time(value: object) -> float:
     """Return seconds from ``500ms``, ``30s``, ``15min``, ``1h`` or ``7d``.
 
     Raises:
-        ValueError: anything else, a number without a unit too: nobody can tell what it means.
+        ValueError: anything else, also a number without a unit, which could mean anything.
     """
     match = _NUMBER.fullmatch(_text(value))
     if match is None or match[2] not in _TIMES:

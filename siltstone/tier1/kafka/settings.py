@@ -50,14 +50,14 @@ class KafkaLogSettings(BaseModel):
     Attributes:
         servers: brokers to ask first, as ``host:port``, a list or one text with commas; they name
             all others.
-        topic: what the names of the topics begin with; behind it come a hyphen and the number of
+        topic: what the names of the topics begin with; after it come a hyphen and the number of
             the container. No two stores may share it.
         single_broker: let a topic have fewer copies than three: a lost disk is a lost log then.
         create_topics: make a topic that is missing, for a container that is new; unless set, where
             ``single_broker`` is.
         replication: copies of each record in such a topic; unless set 3, or 1 with
             ``single_broker``.
-        insecure: allow connections without TLS: whoever listens reads all.
+        insecure: allow connections without TLS: anyone on the network can read all of it.
         ca_bundle: absolute path of the certificates to trust instead of the usual ones.
         certificate, certificate_key: absolute paths of what this client shows of itself.
         certificate_password: of the key.
@@ -106,7 +106,7 @@ class KafkaLogSettings(BaseModel):
         return ",".join(self.servers)
 
     def client_options(self) -> dict[str, Any]:
-        """What the client is made with. It holds secrets: show it to nobody."""
+        """What the client is made with. It holds secrets: never show it."""
         options: dict[str, Any] = {"bootstrap_servers": list(self.servers)}
         secured = "PLAINTEXT" if self.insecure else "SSL"
         if self.username is not None and self.password is not None:
