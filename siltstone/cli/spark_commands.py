@@ -247,7 +247,9 @@ def copy(
 
 
 @spark.command()
-@click.option("--small", metavar="SIZE", help="What is small; else optimiser.small says it.")
+@click.option(
+    "--small", metavar="SIZE", default="16MiB", show_default=True, help="Most of a small chunk."
+)
 @click.option(
     "--chunk-size", metavar="SIZE", default="64MiB", show_default=True, help="Most of a new chunk."
 )
@@ -256,7 +258,9 @@ def copy(
     "count_min",
     type=click.IntRange(2),
     metavar="N",
-    help="Leave fewer small chunks alone; else optimiser.chunks says how many.",
+    default=4,
+    show_default=True,
+    help="Leave fewer small chunks alone.",
 )
 @click.option("--share/--no-share", default=True, help="Put segments of one small chunk together.")
 @executor_options
@@ -266,9 +270,9 @@ def copy(
 def compact(
     session: Session,
     /,
-    small: str | None,
+    small: str,
     chunk_size: str,
-    count_min: int | None,
+    count_min: int,
     *,
     share: bool,
     rate: int | None,
@@ -284,8 +288,7 @@ def compact(
 
     with owned_store(session.store_path()) as store:
         rules = chosen_rules(
-            store,
-            small_bytes=None if small is None else parse_size(small),
+            small_bytes=parse_size(small),
             chunk_bytes=parse_size(chunk_size),
             count_min=count_min,
             share=share,

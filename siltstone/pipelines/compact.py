@@ -16,6 +16,7 @@ from typing import Final
 
 from siltstone.container.compact.compaction import MERGED_BYTES_MAX, CompactionRules
 from siltstone.container.container import Container
+from siltstone.container.models.settings import Tuning
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
     CorruptDataError,
@@ -36,8 +37,9 @@ CHANGED: Final = "changed"
 DAMAGED: Final = "damaged"
 """A chunk is damaged or lost, so it stayed as it was."""
 
-
 ROUNDS_MAX: Final = 3
+
+_TUNING: Final = Tuning()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ def compact(
     Args:
         store: the owner.
         executor: where chunks are written.
-        rules: what is worth merging; ``None`` takes it from the settings of the store.
+        rules: what is worth merging; ``None`` takes what the optimiser of an owner merges.
         rate: bytes a second that are read and written at most; ``None`` means no limit.
 
     Yields:
@@ -111,7 +113,7 @@ def compact(
     Raises:
         FencedError: another owner took the store over; what was stated before stays.
     """
-    chosen = chosen_rules(store) if rules is None else rules
+    chosen = chosen_rules() if rules is None else rules
     for _ in range(ROUNDS_MAX):
         # What was merged may still be small, and be merged with similar chunks of other segments.
         done = 0
@@ -158,28 +160,23 @@ def planned_bytes(store: OwnedStore, rules: CompactionRules) -> int:
 
 
 def chosen_rules(
-    store: OwnedStore,
     *,
-    small_bytes: int | None = None,
+    small_bytes: int = _TUNING.optimiser_small_bytes,
     chunk_bytes: int = MERGED_BYTES_MAX,
-    count_min: int | None = None,
+    count_min: int = _TUNING.optimiser_chunks_min,
     share: bool = True,
 ) -> CompactionRules:
-    """Rules, in which the settings of the store's optimiser stand for what is ``None``.
+    """Rules of what is worth merging.
 
     Raises:
         SettingsError: a size is not positive, or a new chunk would be larger than 64 MiB.
     """
-    settings = load_settings(store.path).container
     if not 1 <= chunk_bytes <= MERGED_BYTES_MAX:
         raise SettingsError(f"a new chunk has 1 to {MERGED_BYTES_MAX} bytes, not {chunk_bytes}")
-    if small_bytes is not None and small_bytes < 1:
+    if small_bytes < 1:
         raise SettingsError(f"a small chunk has at least one byte, not {small_bytes}")
     return CompactionRules(
-        small_bytes=settings.optimiser_small_bytes if small_bytes is None else small_bytes,
-        chunk_bytes=chunk_bytes,
-        count_min=settings.optimiser_chunks_min if count_min is None else count_min,
-        share=share,
+        small_bytes=small_bytes, chunk_bytes=chunk_bytes, count_min=count_min, share=share
     )
 
 

@@ -24,7 +24,7 @@ def made_store(folder: Path, *, deadline: str = "2s") -> Path:
         store.create("a").append(b"one")
         store.flush()
     with (folder / "siltstone.yaml").open("a") as file:
-        file.write(f"\ndeadlines:\n  storage: {deadline}\nhealth:\n  slow_call: 100ms\n")
+        file.write(f"\ndeadlines:\n  storage: {deadline}\n")
     return folder
 
 

@@ -281,12 +281,7 @@ def bridged(
         rate_min=settings.storage_rate_min,
         background=None if background is None else Bandwidth(environment, background),
         metrics=metrics,
-        limits=CallLimits(
-            slow_s=settings.slow_call_s,
-            circuit=CircuitLimits(
-                failures_max=settings.storage_failures_max, probe_s=settings.storage_probe_s
-            ),
-        ),
+        limits=CallLimits(slow_s=settings.slow_call_s, circuit=CircuitLimits()),
     )
 
 

@@ -20,7 +20,7 @@ from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.compact.sparse_chunks import SparseChunks
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.state.backoff import Backoff, woken
-from siltstone.core.constants import MIB, ROWS_PER_SLICE
+from siltstone.core.constants import GIB, MIB, ROWS_PER_SLICE
 from siltstone.core.errors import (
     ChunkError,
     CorruptDataError,
@@ -50,6 +50,12 @@ HINT_PAUSE_S = 0.5
 
 WRITE_ONCE_BYTES_MAX = 64 * MIB
 """Without appends a new chunk is written at once, and so is in memory as a whole."""
+
+RELOCATION_CHUNK_BYTES_MAX = GIB
+"""In a larger chunk that is mostly dead, too much may still be alive."""
+
+RELOCATION_LIVE_BYTES_MAX = 256 * MIB
+"""What one round may write."""
 
 
 @dataclass(slots=True)
@@ -261,9 +267,9 @@ class Optimiser:
             return
         rules = RelocationRules(
             chunk_bytes_min=settings.relocation_chunk_bytes_min,
-            chunk_bytes_max=settings.relocation_chunk_bytes_max,
+            chunk_bytes_max=RELOCATION_CHUNK_BYTES_MAX,
             percent=settings.relocation_percent,
-            live_bytes_max=min(settings.relocation_live_bytes_max, self._copy_bytes_max),
+            live_bytes_max=min(RELOCATION_LIVE_BYTES_MAX, self._copy_bytes_max),
         )
         rewrite = self._segments.plan_relocation(segment_id, rules)
         if rewrite is not None and rewrite.extents[0].start == extents[0].start:

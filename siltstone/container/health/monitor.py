@@ -55,7 +55,7 @@ class ContainerHealth:
         reasons: why it is not ``ok``, the gravest first, and what to know although it is.
         calls: calls to long-term storage that ended in the last minute, 512 at most.
         unanswered: how many of them got no answer.
-        slow_calls: how many took longer than ``health.slow_call``.
+        slow_calls: how many took longer than ``slow_call_s``, a second.
         latency_s: median of their times, in seconds, without the wait for a thread.
         circuit: ``closed`` while calls are sent; else ``open`` or ``probing``.
         unflushed_age_s: age of the oldest byte or table record that is only in tier 1.

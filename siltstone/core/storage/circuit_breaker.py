@@ -30,13 +30,14 @@ class CircuitLimits:
     """When a circuit opens and how it closes.
 
     Attributes:
-        failures_max: this many calls in a row without an answer open it; at least 1.
+        failures_max: this many calls in a row without an answer open it; at least 1. A journal
+            gives up after six attempts, and the circuit has to open first.
         probe_s: seconds until the first probe; from each one to the next it is twice as long, up to
-            ``PROBE_S_MAX``.
+            ``PROBE_S_MAX``. A short interruption ends within it.
     """
 
-    failures_max: int
-    probe_s: float
+    failures_max: int = 5
+    probe_s: float = 5.0
 
 
 class Circuit:

@@ -1,15 +1,14 @@
 """Settings as the store uses them: checked, paths resolved, every error with its place.
 
-Settings that are each possible and together are not, and folders that must not be one.
-
-What one knob alone may be is checked where it is defined. Here is what two of them must agree on.
+What one setting alone may be is checked beside its field in ``model``. Here is what two of them
+must agree on, and which folders must not be one.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,97 +24,32 @@ from siltstone.store.settings.file import (
 )
 from siltstone.store.settings.model import Settings
 from siltstone.store.settings.plugin_options import first_of, validation_errors
-from siltstone.store.settings.sections import PluginSection
-from siltstone.store.settings.units import format_size, format_time
+from siltstone.store.settings.removed_keys import without_removed_keys
+from siltstone.store.settings.sections import PluginSection, Section
+from siltstone.store.settings.units import format_size
 
 Key = tuple[str, ...]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
-    """``low`` must not be above ``high``, or must be below it.
-
-    Attributes:
-        low, high: knobs of a container.
-        below: equal is too much as well.
-        if_written: only if the file says ``low``; its default gives way by itself.
-        why: what would come of it.
-    """
-
-    low: str
-    high: str
-    below: bool = False
-    if_written: bool = False
-    why: str
-
-
-_RULES: Final = (
-    _Rule(
-        low="flush_bytes",
-        high="unflushed_bytes_max",
-        why="appends would wait before a flush by size begins",
+_NOT_ABOVE: Final[tuple[tuple[Key, Key, str], ...]] = (
+    (
+        ("flush", "bytes"),
+        ("back_pressure", "bytes"),
+        "appends would wait before a flush by size begins",
     ),
-    _Rule(
-        low="table_flush_bytes",
-        high="unflushed_table_bytes_max",
-        why="updates would wait before a flush by size begins",
-    ),
-    _Rule(
-        low="optimiser_small_bytes",
-        high="chunk_bytes",
-        if_written=True,
-        why="every chunk would be small",
-    ),
-    _Rule(
-        low="relocation_chunk_bytes_min",
-        high="relocation_chunk_bytes_max",
-        why="no chunk would be in between",
-    ),
-    _Rule(
-        low="relocation_live_bytes_max",
-        high="relocation_chunk_bytes_max",
-        if_written=True,
-        why="no chunk that is looked at holds so much",
-    ),
-    _Rule(low="pack_bytes", high="chunk_bytes", why="what is packed has to fit in a chunk"),
-    _Rule(low="late_s", high="late_s_max", below=True, why="a throttle needs room to grow"),
-    _Rule(
-        low="throttle_s_max",
-        high="append_deadline_s",
-        below=True,
-        why="no append that is held back would come in time",
-    ),
-    _Rule(
-        low="slow_call_s", high="storage_deadline_s", below=True, why="no call could ever be slow"
-    ),
+    (("flush", "pack_bytes"), ("segments", "chunk_size"), "what is packed has to fit in a chunk"),
 )
+"""Sizes of which the first must not be above the second, and what would happen otherwise."""
 
 
-def contradiction(
-    values: Mapping[str, object], written: frozenset[Key], keys: Mapping[str, Key]
-) -> tuple[Key, str] | None:
-    """Return the first pair of settings that contradict each other: the key and the reason.
-
-    Args:
-        values: the knobs of a container by their names.
-        written: the keys that the file holds.
-        keys: the key of each knob.
-    """
-    defaults = ContainerSettings()
-    for rule in _RULES:
-        low, high = values[rule.low], values[rule.high]
-        if not isinstance(low, int | float) or not isinstance(high, int | float):
-            continue  # none is set
-        if low < high or (low == high and not rule.below):
-            continue
-        if rule.if_written and keys[rule.low] not in written:
-            continue
-        is_size = isinstance(getattr(defaults, rule.high), int)
-        shown = [format_size(int(v)) if is_size else format_time(float(v)) for v in (low, high)]
-        must = "be below" if rule.below else "not be above"
-        other = ".".join(keys[rule.high])
-        reason = f"is {shown[0]} and must {must} {other}, {shown[1]}: {rule.why}"
-        return keys[rule.low], reason
+def _contradiction(settings: Settings) -> tuple[Key, str] | None:
+    """Return the first pair of settings that contradict each other: the key and the reason."""
+    for low_key, high_key, why in _NOT_ABOVE:
+        low, high = (
+            getattr(getattr(settings, section), key) for section, key in (low_key, high_key)
+        )
+        if low is not None and low > high:
+            reason = f"is {format_size(low)} and must not be above {'.'.join(high_key)}, "
+            return low_key, f"{reason}{format_size(high)}: {why}"
     return None
 
 
@@ -135,56 +69,13 @@ def shared_folder(folders: Mapping[Key, Path | None]) -> tuple[Key, str] | None:
 
 
 CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
-    "chunk_bytes": ("segments", "chunk_size"),
-    "flush_bytes": ("flush", "bytes"),
-    "flush_age_s": ("flush", "age"),
-    "flush_parallel": ("flush", "parallel"),
-    "read_back": ("flush", "read_back"),
-    "pack_bytes": ("flush", "pack_bytes"),
-    "unflushed_bytes_max": ("back_pressure", "bytes"),
-    "unflushed_table_bytes_max": ("back_pressure", "table_bytes"),
-    "append_deadline_s": ("deadlines", "append"),
-    "table_flush_bytes": ("flush", "table_bytes"),
-    "table_flush_age_s": ("flush", "table_age"),
-    "checkpoint_bytes": ("checkpoint", "bytes"),
-    "checkpoint_age_s": ("checkpoint", "age"),
-    "garbage_delay_s": ("garbage", "delay"),
-    "garbage_attempts": ("garbage", "attempts"),
-    "garbage_interval_s": ("garbage", "interval"),
-    "sweep_requests_hour": ("garbage", "sweep_requests"),
-    "optimiser_enabled": ("optimiser", "enabled"),
-    "optimiser_interval_s": ("optimiser", "interval"),
-    "optimiser_bytes": ("optimiser", "bytes"),
-    "optimiser_requests": ("optimiser", "requests"),
-    "optimiser_small_bytes": ("optimiser", "small"),
-    "optimiser_chunks_min": ("optimiser", "chunks"),
-    "relocation_enabled": ("relocation", "enabled"),
-    "relocation_chunk_bytes_min": ("relocation", "chunk_min"),
-    "relocation_chunk_bytes_max": ("relocation", "chunk_max"),
-    "relocation_percent": ("relocation", "percent"),
-    "relocation_live_bytes_max": ("relocation", "live"),
-    "storage_deadline_s": ("deadlines", "storage"),
-    "storage_rate_min": ("deadlines", "storage_rate"),
-    "storage_threads": ("long_term_storage", "threads"),
-    "storage_attempts": ("long_term_storage", "attempts"),
-    "background_rate": ("bandwidth", "background"),
-    "slow_call_s": ("health", "slow_call"),
-    "storage_failures_max": ("health", "failures"),
-    "storage_probe_s": ("health", "probe"),
-    "late_s": ("health", "late"),
-    "late_s_max": ("health", "late_max"),
-    "throttle_s_max": ("health", "throttle"),
-    "free_bytes_min": ("space", "free_min"),
-    "used_bytes_max": ("space", "used_max"),
-    "space_interval_s": ("space", "interval"),
-    "verify_reads": ("reads", "verify"),
-    "prefetch_bytes": ("reads", "prefetch"),
-    "index_cache_bytes": ("index", "cache"),
-    "index_write_bytes": ("index", "unwritten"),
-    "segments_idle_max": ("segments", "idle_max"),
-    "close_flush": ("close", "flush"),
+    str(info.json_schema_extra["knob"]): (section, key)
+    for section, outer in Settings.model_fields.items()
+    if isinstance(kind := outer.annotation, type) and issubclass(kind, Section)
+    for key, info in kind.model_fields.items()
+    if isinstance(info.json_schema_extra, dict)
 }
-"""Each knob of a container: section and key of the file."""
+"""Each setting of a container that users may choose: section and key of the file."""
 
 PLACE_KEYS: Final = (
     "bucket", "container", "account", "namenode", "prefix", "path", "endpoint", "profile",
@@ -251,13 +142,16 @@ def load_settings(
         path: file or folder.
         environment: where references are looked up; ``None`` means the variables of this process.
 
+    A key that is a constant now is ignored, with a ``FutureWarning`` that names the value.
+
     Raises:
         StoreNotFoundError: there is no such file.
         SettingsError: the file is wrong; the message names file, line, key and reason.
         StoreError: the file's place does not answer.
     """
     file = first_look(path, lambda: find_settings_file(path))
-    text = read_settings_file(file, os.environ if environment is None else environment)
+    names = os.environ if environment is None else environment
+    text = without_removed_keys(read_settings_file(file, names))
     try:
         settings = Settings.model_validate(text.values)
     except ValidationError as error:
@@ -318,21 +212,19 @@ def resolved_options(section: PluginSection, folder: Path) -> Mapping[str, Any]:
 
 
 def _container_settings(text: SettingsText, settings: Settings) -> ContainerSettings:
-    values = {
+    wrong = _contradiction(settings)
+    if wrong is not None:
+        raise text.error(*wrong)
+    chosen: dict[str, Any] = {
         name: getattr(getattr(settings, section), key)
         for name, (section, key) in CONTAINER_KEYS.items()
     }
-    written = frozenset(
-        (section, key)
-        for section, within in text.values.items()
-        if isinstance(within, Mapping)
-        for key in within
+    found = ContainerSettings(**chosen)
+    # Constants give way to what a person chose: else a flush of the table log would begin after
+    # updates wait, an append held back would miss its deadline, and no call could be slow.
+    return replace(
+        found,
+        table_flush_bytes=min(found.table_flush_bytes, found.unflushed_table_bytes_max),
+        throttle_s_max=min(found.throttle_s_max, found.append_deadline_s / 2),
+        slow_call_s=min(found.slow_call_s, found.storage_deadline_s / 2),
     )
-    wrong = contradiction(values, written, CONTAINER_KEYS)
-    if wrong is not None:
-        raise text.error(*wrong)
-    try:
-        return ContainerSettings(**values)
-    except ValueError as error:
-        name, _, reason = str(error).partition(" ")
-        raise text.error(CONTAINER_KEYS.get(name, ()), reason) from error

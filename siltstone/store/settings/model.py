@@ -1,22 +1,28 @@
-"""What a person may write in ``siltstone.yaml``: one model a section, each default in one place.
+"""What a person may write in ``siltstone.yaml``: one model a section, checks beside each field.
 
-The defaults of a container's knobs are those of ``ContainerSettings``; here they
-only get their names. ``effective`` checks them against each other and resolves paths.
+A ``knob`` is a setting of a container, with the default that it has in ``ContainerSettings``.
+``effective`` checks what two settings must agree on, and resolves paths.
 """
 
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from siltstone.container.models.settings import CloseFlush, ContainerSettings
 from siltstone.core.constants import GIB
 from siltstone.store.settings.sections import Count, PluginSection, Section, Text
-from siltstone.store.settings.unit_types import Rate, Size, Time
+from siltstone.store.settings.unit_types import PositiveSize, PositiveTime, Rate, Size, Time
 
 _DEFAULTS: Final = ContainerSettings()
+
+
+def knob(name: str, description: str) -> Any:
+    """A field for the attribute ``name`` of ``ContainerSettings``."""
+    default = getattr(_DEFAULTS, name)
+    return Field(default=default, description=description, json_schema_extra={"knob": name})
 
 
 def _uuid(value: object) -> str:
@@ -26,18 +32,24 @@ def _uuid(value: object) -> str:
         raise ValueError(f"not a uuid: {value!r}") from error
 
 
+def _chunk_size(value: int) -> int:
+    if value > 1024 * GIB:
+        raise ValueError("must be at most 1 TiB")
+    return value
+
+
 class LongTermStorage(PluginSection):
     """Where the chunks lie; the binding's options stand under its name."""
 
-    binding: Text = Field(description="name of the binding that speaks to the service")
-    threads: Count = Field(
-        default=_DEFAULTS.storage_threads,
-        description="calls to the service at a time; more hide latency, fewer spare the service",
+    binding: Text = Field(description="name of the binding for the service")
+    threads: Count = knob(
+        "storage_threads",
+        "calls to the service at a time; more hide latency, fewer spare the service",
     )
-    attempts: Count = Field(
-        default=_DEFAULTS.storage_attempts,
-        description="a read, stat, listing or delete without an answer is tried so often; nothing "
-        "else is ever repeated",
+    attempts: Count = knob(
+        "storage_attempts",
+        "attempts of a read, stat, listing or delete that gets no answer; nothing else is ever "
+        "repeated",
     )
 
 
@@ -46,36 +58,36 @@ class Cache(Section):
 
     path: Text | None = Field(
         default=None,
-        description="folder on a local disk for blocks that were read; unless set, none is kept",
+        description="folder on a local disk for blocks that were read; without it there is no "
+        "cache",
     )
     size: Size = Field(
         default=4 * GIB,
-        description="what they take at most; each process that has the store open takes as much",
+        description="the most that these blocks take, for each process that has the store open",
     )
 
 
 class BandwidthSettings(Section):
-    """How many bytes a second move between this process and long-term storage at most."""
+    """The most bytes a second that move between this process and long-term storage."""
 
     upload: Rate | None = Field(
         default=None,
-        description="flushes and all else that an open store writes; unless set, there is no "
+        description="for flushes and all else that an open store writes; without it there is no "
         "limit. Jobs, imports, copies and moves have `--rate`",
     )
     download: Rate | None = Field(
         default=None,
-        description="reads, those of users too: they wait for their turn; unless set, there is no "
-        "limit",
+        description="for all reads, which wait for their turn; without it there is no limit",
     )
-    background: Rate | None = Field(
-        default=_DEFAULTS.background_rate,
-        description="the optimiser alone, each way and for each container: nobody waits for it; "
-        "unless set, there is no limit",
+    background: Rate | None = knob(
+        "background_rate",
+        "for what the optimiser reads, and as much for what it writes, in each container; without "
+        "it there is no limit",
     )
 
 
 class Tier1(PluginSection):
-    """The log that everything acknowledged goes through first; its options stand under its name."""
+    """The log that makes an append durable; its options stand under its name."""
 
     log: Text = Field(description="name of the log")
 
@@ -85,228 +97,126 @@ class IndexSettings(Section):
 
     path: Text = Field(
         default="./index",
-        description="folder on a local disk; opening is fast when it survived",
+        description="folder on a local disk; a store whose index is still there opens fast",
     )
-    cache: Size = Field(
-        default=_DEFAULTS.index_cache_bytes,
-        description="memory for blocks of the index, for each container",
-    )
-    unwritten: Size = Field(
-        default=_DEFAULTS.index_write_bytes,
-        description="memory for rows that no file of the index has yet, for each container; less "
-        "in a store of so many that they would have more than 32MiB together",
+    cache: PositiveSize = knob(
+        "index_cache_bytes", "memory for blocks of the index, for each container"
     )
 
 
 class Segments(Section):
-    """How segments lie in chunks and in memory."""
+    """How segments lie in chunks."""
 
-    chunk_size: Size = Field(
-        default=_DEFAULTS.chunk_bytes,
-        description="a chunk takes no more than this; larger ones are fewer objects to keep",
-    )
-    idle_max: Count = Field(
-        default=_DEFAULTS.segments_idle_max,
-        description="idle segments whose state stays in memory, for each container",
+    chunk_size: Annotated[PositiveSize, AfterValidator(_chunk_size)] = knob(
+        "chunk_bytes", "the most that a chunk holds; larger chunks are fewer objects, at most 1TiB"
     )
 
 
 class Flush(Section):
     """When acknowledged bytes move to long-term storage."""
 
-    bytes: Size | None = Field(
-        default=_DEFAULTS.flush_bytes,
-        description="a segment with so many unflushed bytes is flushed at once; unless set, 8MiB, "
-        "or 64MiB where chunks cannot be appended to",
+    bytes: PositiveSize | None = knob(
+        "flush_bytes",
+        "unflushed bytes of a segment that start a flush of it; without it 8MiB, or 64MiB where "
+        "chunks cannot be appended to",
     )
-    age: Time | None = Field(
-        default=_DEFAULTS.flush_age_s,
-        description="a segment whose oldest unflushed byte is so old is flushed; unless set, 30s, "
+    age: PositiveTime | None = knob(
+        "flush_age_s",
+        "age of the oldest unflushed byte of a segment that starts a flush of it; without it 30s, "
         "or 10min where chunks cannot be appended to",
     )
-    parallel: Count = Field(
-        default=_DEFAULTS.flush_parallel,
-        description="chunks of segments that a container writes at a time",
+    parallel: Count = knob("flush_parallel", "chunks of segments that a container writes at a time")
+    pack_bytes: PositiveSize | None = knob(
+        "pack_bytes",
+        "segments with fewer unflushed bytes than this may share a chunk, and are flushed early "
+        "for it; without it 1MiB, or an eighth of a chunk if that is less",
     )
-    pack_bytes: Size | None = Field(
-        default=_DEFAULTS.pack_bytes,
-        description="segments with fewer unflushed bytes than this may share a chunk, before they "
-        "are due too; unless set, 1MiB, or an eighth of a chunk",
+    read_back: bool = knob(
+        "read_back",
+        "read every write to long-term storage back and compare it before it counts; for a "
+        "service that is not trusted, and it reads everything once more",
     )
-    read_back: bool = Field(
-        default=_DEFAULTS.read_back,
-        description="read every write to long-term storage back and compare it before it counts; "
-        "for a service that is not trusted, at the price of reading everything once",
-    )
-    table_bytes: Size = Field(
-        default=_DEFAULTS.table_flush_bytes,
-        description="unflushed bytes of the table log that start a flush of it",
-    )
-    table_age: Time = Field(
-        default=_DEFAULTS.table_flush_age_s,
-        description="age of the oldest of them that does",
+    table_age: PositiveTime = knob(
+        "table_flush_age_s",
+        "age of the oldest unflushed byte of the table log that starts a flush of it; 4MiB start "
+        "one too",
     )
 
 
 class Close(Section):
     """What a close brings to long-term storage."""
 
-    flush: CloseFlush = Field(
-        default=_DEFAULTS.close_flush,
-        description="auto: what owners before left, what is on its way, and more than 1MiB; "
-        "always: everything, or the close fails; never: only what is on its way",
+    flush: CloseFlush = knob(
+        "close_flush",
+        "auto: what earlier owners left, what is being flushed, and more than 1MiB; always: "
+        "everything, or the close fails; never: only what is being flushed",
     )
 
 
 class BackPressure(Section):
     """What happens when long-term storage cannot keep up."""
 
-    bytes: Size = Field(
-        default=_DEFAULTS.unflushed_bytes_max,
-        description="appends wait while a container has so many bytes only in tier 1 and in the "
-        "owner's memory, or a segment with such bytes for each 4KiB of it",
+    bytes: PositiveSize = knob(
+        "unflushed_bytes_max",
+        "appends wait while this many bytes of a container are unflushed, or one segment with "
+        "unflushed bytes for each 4KiB of it, but at least 1,000 segments. The owner holds these "
+        "bytes in memory, readers do not",
     )
-    table_bytes: Size = Field(
-        default=_DEFAULTS.unflushed_table_bytes_max,
-        description="table updates wait while so many bytes of the table log are only there",
+    table_bytes: PositiveSize = knob(
+        "unflushed_table_bytes_max",
+        "table updates wait while this many bytes of the table log are unflushed",
     )
 
 
 class CheckpointSettings(Section):
     """How often the full metadata is written, so that opening reads little."""
 
-    bytes: Size = Field(
-        default=_DEFAULTS.checkpoint_bytes,
-        description="growth of the table log that starts a checkpoint",
-    )
-    age: Time = Field(
-        default=_DEFAULTS.checkpoint_age_s,
-        description="age of the newest checkpoint that does, if anything changed, "
-        "and if uploads of large indexes are worth it",
+    bytes: PositiveSize = knob(
+        "checkpoint_bytes",
+        "growth of the table log that starts a checkpoint; 10min start one too, if anything "
+        "changed and the upload is worth it",
     )
 
 
 class Garbage(Section):
-    """When chunks that nothing names any more are deleted."""
+    """When chunks that are no longer referenced are deleted."""
 
-    delay: Time = Field(
-        default=_DEFAULTS.garbage_delay_s,
-        description="kept so long for readers that began before; 0s deletes at once",
-    )
-    attempts: Count = Field(
-        default=_DEFAULTS.garbage_attempts,
-        description="failed deletions before a chunk is set aside for a person",
-    )
-    interval: Time = Field(
-        default=_DEFAULTS.garbage_interval_s, description="how often due deletions are looked for"
-    )
-    sweep_requests: Count = Field(
-        default=_DEFAULTS.sweep_requests_hour,
-        description="listings an hour that the search for forgotten chunks may cost",
+    delay: Time = knob(
+        "garbage_delay_s",
+        "how long a chunk that is no longer referenced is kept for readers that have begun; 0s "
+        "deletes it at once",
     )
 
 
 class OptimiserSettings(Section):
     """How small chunks become fewer and larger ones, in the background."""
 
-    enabled: bool = Field(
-        default=_DEFAULTS.optimiser_enabled,
-        description="merge small neighbouring chunks of a segment into one new chunk",
-    )
-    interval: Time = Field(
-        default=_DEFAULTS.optimiser_interval_s,
-        description="how often a round begins; each looks at 10,000 extents at most",
-    )
-    bytes: Size = Field(
-        default=_DEFAULTS.optimiser_bytes, description="most bytes that a round writes again"
-    )
-    requests: Count = Field(
-        default=_DEFAULTS.optimiser_requests,
-        description="most calls to long-term storage that a round makes, about",
-    )
-    small: Size = Field(
-        default=_DEFAULTS.optimiser_small_bytes,
-        description="a chunk that holds no more of a segment than this is small",
-    )
-    chunks: Count = Field(
-        default=_DEFAULTS.optimiser_chunks_min,
-        description="fewer small neighbours than this are left alone; at least 2. Four times as "
-        "many where others share all of their chunks and they fill less than half of one",
+    enabled: bool = knob(
+        "optimiser_enabled", "merge small neighbouring chunks of a segment into one new chunk"
     )
 
 
 class Relocation(Section):
     """When the live rest of a mostly truncated first chunk is copied, and the chunk freed."""
 
-    enabled: bool = Field(
-        default=_DEFAULTS.relocation_enabled,
-        description="copy such a rest; without it the space is freed with the chunk's last byte",
-    )
-    chunk_min: Size = Field(
-        default=_DEFAULTS.relocation_chunk_bytes_min,
-        description="smaller chunks are left alone",
-    )
-    chunk_max: Size = Field(
-        default=_DEFAULTS.relocation_chunk_bytes_max,
-        description="larger ones too",
-    )
-    percent: Count = Field(
-        default=_DEFAULTS.relocation_percent,
-        description="at least so much of the chunk was truncated; at most 100",
-    )
-    live: Size = Field(
-        default=_DEFAULTS.relocation_live_bytes_max,
-        description="at most so many bytes are copied",
-    )
-
-
-class Health(Section):
-    """When long-term storage counts as slow, late or away, and what follows."""
-
-    slow_call: Time = Field(
-        default=_DEFAULTS.slow_call_s,
-        description="a call that takes longer is slow: it is logged; if most are, so is storage",
-    )
-    failures: Count = Field(
-        default=_DEFAULTS.storage_failures_max,
-        description="so many calls in a row without an answer, and no more are sent but probes; "
-        "at most 5",
-    )
-    probe: Time = Field(
-        default=_DEFAULTS.storage_probe_s,
-        description="so long behind them one call is sent, then twice as long behind that, "
-        "up to 30s, until one is answered",
-    )
-    late: Time = Field(
-        default=_DEFAULTS.late_s,
-        description="bytes that are overdue for a flush so long are late, and appends are held "
-        "back from here on",
-    )
-    late_max: Time = Field(
-        default=_DEFAULTS.late_s_max,
-        description="from here on as long as they ever are; above late",
-    )
-    throttle: Time = Field(
-        default=_DEFAULTS.throttle_s_max,
-        description="how long an append is held back then; 0s never holds one back",
+    enabled: bool = knob(
+        "relocation_enabled",
+        "copy the live rest of a mostly truncated first chunk; without it the space is freed with "
+        "the last byte of the chunk",
     )
 
 
 class SpaceSettings(Section):
     """When long-term storage has too little room, and appends are refused: safe mode."""
 
-    free_min: Size = Field(
-        default=_DEFAULTS.free_bytes_min,
-        description="safe mode begins when less is free, and ends when a quarter more is; 0 never",
+    free_min: Size = knob(
+        "free_bytes_min",
+        "safe mode begins when less is free, and ends when a quarter more is; 0 never begins it",
     )
-    used_max: Size | None = Field(
-        default=_DEFAULTS.used_bytes_max,
-        description="safe mode begins when the store's files hold so much, and ends a tenth below; "
-        "some bindings look at every file to tell",
-    )
-    interval: Time = Field(
-        default=_DEFAULTS.space_interval_s,
-        description="how often room is looked at while anything is written",
+    used_max: PositiveSize | None = knob(
+        "used_bytes_max",
+        "safe mode begins when the files of the store hold this much, and ends a tenth below; some "
+        "bindings list every file for this, once a minute",
     )
 
 
@@ -315,50 +225,45 @@ class MetricsSection(Section):
 
     enabled: bool = Field(
         default=False,
-        description="measure, and put spans into traces where an SDK of OpenTelemetry is installed",
+        description="measure, and add spans to traces where an SDK of OpenTelemetry is installed",
     )
     port: Annotated[Count, Field(le=65_535)] | None = Field(
         default=None,
-        description="show all metrics of the process by HTTP on this port; unless set, nothing "
-        "listens",
+        description="serve all metrics of the process by HTTP on this port; without it there is "
+        "no endpoint",
     )
     address: Text = Field(
         default="127.0.0.1",
-        description="where it listens; this machine alone unless changed, for nobody is asked who "
-        "he is",
+        description="where the endpoint listens; localhost only by default: it has no "
+        "authentication",
     )
 
 
 class Reads(Section):
     """How bytes are read."""
 
-    verify: Literal["remembered", "always", "never"] = Field(
-        default=_DEFAULTS.verify_reads,
-        description="compare checksums once in ten minutes or in a bucket always, on every read, "
-        "or (benchmarks) never",
+    verify: Literal["remembered", "always", "never"] = knob(
+        "verify_reads",
+        "when checksums are compared. remembered: once in ten minutes, in a bucket on every read; "
+        "always: on every read; never: not at all, for benchmarks",
     )
-    prefetch: Size = Field(
-        default=_DEFAULTS.prefetch_bytes,
-        description="read ahead of sequential readers while storage is slow, at most so much "
-        "for each container; 0 reads nothing ahead",
+    prefetch: Size = knob(
+        "prefetch_bytes",
+        "the most that is read ahead of sequential readers while storage is slow, for each "
+        "container; 0 reads nothing ahead",
     )
 
 
 class Deadlines(Section):
-    """How long is waited."""
+    """How long calls may take."""
 
-    append: Time = Field(
-        default=_DEFAULTS.append_deadline_s,
-        description="an append that found no room so long fails, not applied",
+    append: PositiveTime = knob(
+        "append_deadline_s", "an append that finds no room within this time fails, not applied"
     )
-    storage: Time = Field(
-        default=_DEFAULTS.storage_deadline_s,
-        description="a call to long-term storage that takes longer has an unknown outcome",
-    )
-    storage_rate: Size = Field(
-        default=_DEFAULTS.storage_rate_min,
-        description="bytes a second: such a call has so much more time as its bytes need at this "
-        "rate; lower it for a link that is slower",
+    storage: PositiveTime = knob(
+        "storage_deadline_s",
+        "a call to long-term storage that takes longer has an unknown outcome; each MiB of it adds "
+        "a second, so raise this for a link slower than 1MiB a second",
     )
 
 
@@ -382,7 +287,8 @@ class Settings(Section):
     garbage: Garbage = Garbage()
     optimiser: OptimiserSettings = OptimiserSettings()
     relocation: Relocation = Relocation()
-    health: Health = Health()
+    health: Section = Section()
+    """Empty since its keys are constants; see ``removed_keys``."""
     space: SpaceSettings = SpaceSettings()
     metrics: MetricsSection = MetricsSection()
     reads: Reads = Reads()

@@ -17,6 +17,7 @@ from siltstone.store.settings.effective import EffectiveSettings, load_settings
 from siltstone.store.settings.file import SettingsText, find_settings_file, read_settings_file
 from siltstone.store.settings.model import Settings
 from siltstone.store.settings.plugin_options import GROUPS, option_errors, validation_errors
+from siltstone.store.settings.removed_keys import without_removed_keys
 from siltstone.store.settings.sections import PluginSection
 from siltstone.store.settings.template import setting_value
 from siltstone.store.settings.units import format_size
@@ -50,7 +51,7 @@ def settings_errors(path: Path | str) -> list[SettingsError]:
     """
     file = find_settings_file(path)
     try:
-        text = read_settings_file(file, os.environ)
+        text = without_removed_keys(read_settings_file(file, os.environ))
     except SettingsError as error:
         return [error]
     errors = []

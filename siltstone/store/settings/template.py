@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from siltstone.store.settings.model import LongTermStorage, Settings, Tier1
 from siltstone.store.settings.sections import PluginSection
-from siltstone.store.settings.units import format_size, format_time
+from siltstone.store.settings.units import format_size, format_time, parse_size, parse_time
 
 CHUNKS_FOLDER: Final = "chunks"
 LOG_FOLDER: Final = "tier1"
@@ -71,7 +71,7 @@ def settings_text(
         section = info.annotation
         if name == "uuid" or not isinstance(section, type) or issubclass(section, PluginSection):
             continue
-        if issubclass(section, BaseModel):
+        if issubclass(section, BaseModel) and section.model_fields:
             parts.append(f"\n# {(section.__doc__ or '').splitlines()[0]}\n")
             parts.append(f"#{name}:\n{_keys(section)}")
     return "".join(parts)
@@ -100,23 +100,22 @@ def setting_value(info: FieldInfo, value: Any) -> str | int | float | None:
     """Return a field's value as the file would have it: sizes and times with a unit."""
     if value is None or isinstance(value, bool):
         return value
-    unit = _unit(info)
-    if unit == "size":
+    parser = _parser(info)
+    if parser is parse_size:
         return format_size(value)
-    if unit == "time":
+    if parser is parse_time:
         return format_time(value)
     return value if isinstance(value, int | float) else str(value)
 
 
-def _unit(info: FieldInfo) -> object:
-    """What a field's numbers count; of one that may be unset, its type within says so."""
+def _parser(info: FieldInfo) -> object:
+    """What reads a field's text; of one that may be unset, its type within says so."""
     inner = [
         note for kind in get_args(info.annotation) for note in getattr(kind, "__metadata__", ())
     ]
-    for one in (info, *inner):
-        extra = getattr(one, "json_schema_extra", None)
-        if isinstance(extra, dict) and "unit" in extra:
-            return extra["unit"]
+    for note in (*info.metadata, *inner):
+        if isinstance(note, BeforeValidator):
+            return note.func
     return None
 
 

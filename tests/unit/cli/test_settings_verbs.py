@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,18 @@ def test_settings_that_are_shown_are_those_in_force(command: Command, folder: Pa
     settings = load_settings(folder)
     assert shown["uuid"] == settings.uuid
     assert shown["long_term_storage.threads"] == settings.container.storage_threads
+
+
+@pytest.mark.parametrize("verb", [("settings", "check"), ("settings", "show"), ("ls",)])
+def test_a_removed_key_is_told_in_one_line(
+    process: Callable[..., subprocess.Popen[bytes]], folder: Path, verb: tuple[str, ...]
+) -> None:
+    change(folder, "#garbage:\n", "garbage:\n  interval: 5s\n")
+    ran = process(*verb, "--quiet")
+    _, told = ran.communicate()
+    line = read_settings_file(folder / "siltstone.yaml", {}).lines["garbage", "interval"]
+    assert ran.returncode == 0
+    assert told.decode() == (
+        f"siltstone: {folder / 'siltstone.yaml'} line {line}: garbage.interval: "
+        "no longer a setting; 30s holds, and the value here is ignored\n"
+    )

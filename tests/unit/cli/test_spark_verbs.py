@@ -8,10 +8,19 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone.cli.spark_commands import compact
+from siltstone.container.models.settings import Tuning
 from siltstone.pipelines import scrub as scrubbing
+from siltstone.store.settings.units import parse_size
 from tests.unit.cli.conftest import Command
 
 LOCAL = ("--executor", "local", "--threads", "2")
+
+
+def test_a_compaction_merges_what_the_optimiser_does() -> None:
+    options = {one.name: one.default for one in compact.params}
+    assert parse_size(options["small"]) == Tuning().optimiser_small_bytes
+    assert options["count_min"] == Tuning().optimiser_chunks_min
 
 
 @pytest.fixture

@@ -22,6 +22,9 @@ from tests.golden.feature_store import content
 from tests.golden.make import ARCHIVE, FOLDER, WHOLE, WITHOUT_LOG
 from tests.unit.formats.page import example
 
+# The settings of the first store have a key that is a constant now.
+pytestmark = pytest.mark.filterwarnings("ignore:.*checkpoint.age. no longer:FutureWarning")
+
 VERSIONS = sorted(path.parent.name for path in FOLDER.glob(f"*/{ARCHIVE}"))
 NEWER = 200
 

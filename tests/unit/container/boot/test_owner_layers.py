@@ -27,8 +27,6 @@ SETTINGS = ContainerSettings(
     storage_rate_min=54_321,
     background_rate=99,
     slow_call_s=4.0,
-    storage_failures_max=2,
-    storage_probe_s=2.5,
 )
 
 
@@ -83,7 +81,7 @@ def test_the_bridge_is_made_as_the_settings_say(monkeypatch: pytest.MonkeyPatch)
         "rate_min": 54_321,
     }
     assert limits.slow_s == 4.0
-    assert (limits.circuit.failures_max, limits.circuit.probe_s) == (2, 2.5)
+    assert (limits.circuit.failures_max, limits.circuit.probe_s) == (5, 5.0)
     metrics = cast(Any, object())
     bridged(storage, environment, SETTINGS, metrics)
     assert made["metrics"] is metrics

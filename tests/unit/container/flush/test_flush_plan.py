@@ -434,10 +434,3 @@ def test_what_is_small_and_many(
     settings = ContainerSettings(chunk_bytes=chunk_bytes, pack_bytes=pack_bytes)
     policy = settings.resolved(MemoryChunkStorage(profile=profile).capabilities)
     assert (policy.pack_bytes, policy.pack_count_min) == (small, count)
-
-
-def test_packs_larger_than_a_chunk_are_refused() -> None:
-    with pytest.raises(ValueError, match="pack_bytes must be at most chunk_bytes"):
-        ContainerSettings(chunk_bytes=MIB, pack_bytes=MIB + 1)
-    with pytest.raises(ValueError, match="pack_bytes must be above 0"):
-        ContainerSettings(pack_bytes=0)
