@@ -12,7 +12,7 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.interrupts import goes_on, tells_done
 from siltstone.cli.listed_verbs import ListedVerbs
-from siltstone.cli.moving_options import moving, moving_options
+from siltstone.cli.moving_options import moving, on_options
 from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.path_text import PathText
@@ -30,36 +30,14 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PLACE = click.argument("place", type=PathText(path_type=Path))
-GENERATIONS = click.argument("generations", nargs=-1, type=click.IntRange(min=1))
-ONLY = click.option(
-    "--container",
-    "containers",
-    type=click.IntRange(min=0),
-    multiple=True,
-    help="Only this one; may stand several times.",
-)
-MISSING = click.option(
-    "--allow-missing",
-    is_flag=True,
-    help="Go on when chunks of the store are damaged; the backup says which ones it lacks.",
-)
 TURN = click.option(
     "--takeover", is_flag=True, help="Go on although somebody else is at work in PLACE."
-)
-FOLDER = click.argument("folder", type=PathText(path_type=Path))
-GENERATION = click.option(
-    "--generation", type=click.IntRange(min=1), help="Which one; the newest by default."
-)
-ALLOW_MISSING = click.option(
-    "--allow-missing",
-    is_flag=True,
-    help="Restore what there is of a backup that lacks bytes; reads of these fail then.",
 )
 OF = click.option("--of", metavar="UUID", help="Which store, if PLACE has backups of several.")
 
 
-def new_store_options(verb: F) -> F:
-    """Where a new store lies; the verb gets what ``site_from`` takes out of a dictionary."""
+def _new_store_options(verb: F) -> F:
+    """Where a new store lies; the verb gets what ``_site_from`` takes out of a dictionary."""
     for option in (
         click.option(
             "--log-option",
@@ -91,23 +69,34 @@ def backup() -> None:
 
 @backup.command()
 @PLACE
-@ONLY
-@MISSING
-@moving_options
+@click.option(
+    "--container",
+    "containers",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Only this one; may stand several times.",
+)
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Go on when chunks of the store are damaged; the backup says which ones it lacks.",
+)
 @TURN
+@on_options
 @json_option
 @pass_session
 @goes_on()
 def create(
     session: Session,
+    /,
     place: Path,
     containers: tuple[int, ...],
-    rate: int | None,
-    threads: int | None,
     *,
     allow_missing: bool,
     takeover: bool,
+    rate: int | None,
     as_json: bool,
+    **choice: Any,
 ) -> None:
     """Make a backup in PLACE of all that is acknowledged now; copy what PLACE lacks.
 
@@ -115,7 +104,7 @@ def create(
     """
     from siltstone.migration.backup.create import create_backup
 
-    with moving(session, "backup", threads) as (executor, progress):
+    with moving(session, "backup", **choice) as (executor, progress):
         report = create_backup(
             session.store_path(),
             place,
@@ -126,10 +115,10 @@ def create(
             takeover=takeover,
             progress=progress,
         )
-    tell_backup(report, as_json=as_json)
+    _tell_backup(report, as_json=as_json)
 
 
-def tell_backup(report: BackupReport, *, as_json: bool) -> None:
+def _tell_backup(report: BackupReport, *, as_json: bool) -> None:
     """Say what a backup copied and what it lacks, and end as that asks."""
     if as_json:
         print_json(
@@ -185,20 +174,21 @@ def list_generations(session: Session, place: Path, of: str | None, *, as_json: 
 
 @backup.command()
 @PLACE
-@GENERATIONS
+@click.argument("generations", nargs=-1, type=click.IntRange(min=1))
 @OF
-@moving_options
+@on_options
 @json_option
 @pass_session
 def verify(
     session: Session,
+    /,
     place: Path,
     generations: tuple[int, ...],
     of: str | None,
-    rate: int | None,
-    threads: int | None,
     *,
+    rate: int | None,
     as_json: bool,
+    **choice: Any,
 ) -> None:
     """Read every byte of GENERATIONS, or of all, and compare it with its checksum.
 
@@ -206,14 +196,14 @@ def verify(
     """
     from siltstone.migration.backup.verify import verify_backups
 
-    with moving(session, "verify", threads) as (executor, progress):
+    with moving(session, "verify", **choice) as (executor, progress):
         report = verify_backups(
             place, generations or None, of, executor=executor, rate=rate, progress=progress
         )
-    tell_verified(session, report, as_json=as_json)
+    _tell_verified(session, report, as_json=as_json)
 
 
-def tell_verified(session: Session, report: VerifyReport, *, as_json: bool) -> None:
+def _tell_verified(session: Session, report: VerifyReport, *, as_json: bool) -> None:
     """Say what is wrong with backups, and end as that asks."""
     from siltstone.pipelines.work import FAILED
 
@@ -238,12 +228,16 @@ def tell_verified(session: Session, report: VerifyReport, *, as_json: bool) -> N
 
 @backup.command()
 @PLACE
-@FOLDER
-@GENERATION
+@click.argument("folder", type=PathText(path_type=Path))
+@click.option("--generation", type=click.IntRange(min=1), help="Which one; the newest by default.")
 @OF
-@new_store_options
-@ALLOW_MISSING
-@moving_options
+@_new_store_options
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Restore what there is of a backup that lacks bytes; reads of these fail then.",
+)
+@on_options
 @json_option
 @pass_session
 @goes_on()
@@ -254,21 +248,21 @@ def restore(
     folder: Path,
     generation: int | None,
     of: str | None,
-    rate: int | None,
-    threads: int | None,
     *,
     allow_missing: bool,
+    rate: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
     """Make a new store in FOLDER from a backup. Options are those of init.
 
-    The store has another id, and its logs begin again. Run it again when it was interrupted.
+    The store has another id, and its logs begin again. Run it again when it was interrupted. On
+    Spark every worker needs FOLDER under the same path, for the settings file that is made in it.
     """
     from siltstone.migration.backup.restore import restore_backup
 
-    site = site_from(folder, choice)
-    with moving(session, "restore", threads) as (executor, progress):
+    site = _site_from(folder, choice)
+    with moving(session, "restore", **choice) as (executor, progress):
         report = restore_backup(
             place,
             site,
@@ -279,10 +273,10 @@ def restore(
             allow_missing=allow_missing,
             progress=progress,
         )
-    tell_restored(report, as_json=as_json)
+    _tell_restored(report, as_json=as_json)
 
 
-def tell_restored(report: RestoreReport, *, as_json: bool) -> None:
+def _tell_restored(report: RestoreReport, *, as_json: bool) -> None:
     """Say what a restore brought and what it lacks, and end as that asks."""
     if as_json:
         print_json(
@@ -355,8 +349,8 @@ def gc(
         say(f"{done} {counted(report.count, 'object')}, {counted(report.size, 'byte')}")
 
 
-def site_from(folder: Path, choice: dict[str, Any]) -> Site:
-    """Where a new store lies, by what ``new_store_options`` gave, which is taken out of it."""
+def _site_from(folder: Path, choice: dict[str, Any]) -> Site:
+    """Where a new store lies, by what ``_new_store_options`` gave, which is taken out of it."""
     from siltstone.core.hooks import BINDINGS_GROUP, TIER1_GROUP, plugin_settings
     from siltstone.store.site import site_of
 

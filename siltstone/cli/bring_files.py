@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import click
-
 from siltstone.cli.interrupts import goes_on
 from siltstone.cli.output import counting_bar, print_json, print_table, say
 from siltstone.cli.session import Session
@@ -21,19 +19,13 @@ if TYPE_CHECKING:
     from siltstone.store.store import Store
 
 
-seal_option = click.option("--seal", is_flag=True, help="Seal the segments.")
-plan_option = click.option(
-    "--dry-run", is_flag=True, help="Only show what would become of which file."
-)
-
-
 @goes_on()
 def told_imports(
     session: Session,
     store: Store,
     planned: Sequence[PlannedFileSegment],
     choices: ImportChoices,
-    executor: Executor | None,
+    executor: Executor,
     *,
     rate: int | None,
     as_json: bool,

@@ -1,14 +1,14 @@
-"""The verb ``copy``: segments of one store in another one, and how ``spark copy`` does the same."""
+"""The verb ``copy``: segments of one store in another one."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from siltstone.cli.interrupts import goes_on
-from siltstone.cli.moving_options import moving_options
+from siltstone.cli.moving_options import on_options, open_executor
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import finish, joined, told_counts
 from siltstone.cli.session import Session, json_option, pass_session
@@ -20,67 +20,40 @@ if TYPE_CHECKING:
 STORE = PathText(exists=True, path_type=Path)
 
 
-verify_option = click.option(
-    "--verify", is_flag=True, help="Compare the copy with its source afterwards."
-)
-
-
 @click.command()
 @click.argument("source", type=STORE)
 @click.argument("target", type=STORE)
 @click.argument("segments", nargs=-1)
 @click.option("--prefix", default="", help="Copy all segments whose names begin so.")
-@verify_option
-@moving_options
+@click.option("--verify", is_flag=True, help="Compare the copy with its source afterwards.")
+@on_options
 @json_option
 @pass_session
 def copy(
     session: Session,
+    /,
     source: Path,
     target: Path,
     segments: tuple[str, ...],
     prefix: str,
-    rate: int | None,
-    threads: int | None,
     *,
     verify: bool,
+    rate: int | None,
     as_json: bool,
+    **choice: Any,
 ) -> None:
     """Copy segments of the store SOURCE into the store TARGET: what is new and no more.
 
     Each store is a settings file or its folder, of any binding. SOURCE may be in use, TARGET not.
-    Without SEGMENTS and --prefix all of them. 'spark copy' does the same in tasks of Spark.
+    Without SEGMENTS and --prefix all of them. On Spark every worker needs both settings files.
     """
-    from siltstone.pipelines.local_executor import LocalExecutor
-
-    copy_stores(
-        session,
-        (source, target),
-        segments,
-        prefix,
-        LocalExecutor(threads),
-        verify=verify,
-        rate=rate,
-        as_json=as_json,
-    )
-
-
-def copy_stores(
-    session: Session,
-    stores: tuple[Path, Path],
-    segments: tuple[str, ...],
-    prefix: str,
-    executor: Executor,
-    *,
-    verify: bool,
-    rate: int | None,
-    as_json: bool,
-) -> None:
-    """Copy from the first store to the second, compare if asked to, and end as that asks."""
     check_choice(segments, prefix)
-    chosen = _copy(session, *stores, segments, prefix, executor, rate=rate, as_json=as_json)
-    if verify:
-        _verify(session, *stores, chosen, executor, rate=rate, as_json=as_json)
+    with open_executor(**choice) as executor:
+        chosen = _copy(
+            session, source, target, segments, prefix, executor, rate=rate, as_json=as_json
+        )
+        if verify:
+            _verify(session, source, target, chosen, executor, rate=rate, as_json=as_json)
 
 
 @goes_on()

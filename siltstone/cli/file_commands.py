@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from siltstone.cli.bring_files import plan_option, seal_option, show_plan, told_imports
+from siltstone.cli.bring_files import show_plan, told_imports
 from siltstone.cli.listed_verbs import ListedVerbs
-from siltstone.cli.moving_options import moving_options
+from siltstone.cli.moving_options import LOCAL, SPARK, on_options, open_executor
 from siltstone.cli.output import counting_bar, print_json, print_table, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import write_range
@@ -59,9 +59,9 @@ RANGE: Final = _Range()
 @click.option("--objects", is_flag=True, help="SOURCES are prefixes of keys of long-term storage.")
 @click.option("--no-verify", is_flag=True, help="Read no byte of what is taken in place.")
 @click.option("--adoption", metavar="NAME", help="What files in place are kept for; 'files'.")
-@seal_option
-@plan_option
-@moving_options
+@click.option("--seal", is_flag=True, help="Seal the segments.")
+@click.option("--dry-run", is_flag=True, help="Only show what would become of which file.")
+@on_options
 @takeover_option
 @json_option
 @pass_session
@@ -76,7 +76,6 @@ def import_(
     dry_run: bool,
     takeover: bool,
     rate: int | None,
-    threads: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -84,18 +83,19 @@ def import_(
 
     In SEGMENT {path}, {folder} and {name} stand for parts of a file's path below the folder that
     was given: 'logs/{path}' makes a segment of each file. SEGMENT must not exist. The same command
-    again goes on where it was ended.
+    again goes on where it was ended. On Spark every worker needs the files under the same paths.
     """
-    kept_for = choice["adoption"]
-    if not in_place and (objects or choice["no_verify"] or kept_for):
+    kept_for, unread, seal = (choice.pop(name) for name in ("adoption", "no_verify", "seal"))
+    if not in_place and (objects or unread or kept_for):
         raise click.UsageError("--objects, --no-verify and --adoption are for --in-place")
-    if in_place and (threads or (rate and choice["no_verify"])):
+    if in_place and choice["on"] == SPARK:
+        raise click.UsageError("--on spark is for copies: leave it out with --in-place")
+    if in_place and (choice["threads"] or (rate and unread)):
         raise click.UsageError(
             "--threads is for copies, and --rate for what is read: with --in-place by one thread, "
             "with --no-verify not at all"
         )
-    from siltstone.migration.files.import_files import ADOPTION, ImportChoices
-    from siltstone.pipelines.local_executor import LocalExecutor
+    from siltstone.migration.files.import_files import ADOPTION, THREADS, ImportChoices
 
     planned = _plan(session, segment, sources, in_place=in_place, objects=objects)
     if dry_run:
@@ -103,11 +103,12 @@ def import_(
         return
     choices = ImportChoices(
         adoption=(kept_for or ADOPTION) if in_place else None,
-        verify=not choice["no_verify"],
-        seal=choice["seal"],
+        verify=not unread,
+        seal=seal,
     )
-    executor = None if threads is None else LocalExecutor(threads)
-    with session.open_owner(takeover=takeover) as store:
+    if choice["on"] == LOCAL:
+        choice["threads"] = choice["threads"] or THREADS
+    with session.open_owner(takeover=takeover) as store, open_executor(**choice) as executor:
         told_imports(session, store, planned, choices, executor, rate=rate, as_json=as_json)
 
 

@@ -15,7 +15,7 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.interrupts import goes_on
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
-from siltstone.cli.moving_options import moving_options
+from siltstone.cli.moving_options import SPARK, on_options, open_executor
 from siltstone.cli.output import say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import finish, told_counts
@@ -42,15 +42,6 @@ def migrate() -> None:
     """Data of older layouts: in by copy or in place, compared, and back out again."""
 
 
-record_option = click.option(
-    "--record-sums", is_flag=True, help="Keep checksums of files that became chunks."
-)
-in_place_option = click.option(
-    "--in-place", is_flag=True, help="Let the old files become chunks; move no byte."
-)
-under_option = click.option(
-    "--under", default="", metavar="TEXT", help="Names in the store begin so."
-)
 sealed_option = click.option(
     "--sealed",
     type=PathText(exists=True, dir_okay=False, path_type=Path),
@@ -69,10 +60,10 @@ sealed_option = click.option(
     help="What becomes of the layout.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
-@in_place_option
-@under_option
+@click.option("--in-place", is_flag=True, help="Let the old files become chunks; move no byte.")
+@click.option("--under", default="", metavar="TEXT", help="Names in the store begin so.")
 @sealed_option
-@moving_options
+@on_options
 @takeover_option
 @json_option
 @pass_session
@@ -87,16 +78,17 @@ def legacy(
     dry_run: bool,
     in_place: bool,
     takeover: bool,
+    rate: int | None,
     as_json: bool,
-    **speed: Any,
+    **choice: Any,
 ) -> None:
     """Bring segments of Pravega's RollingStorage, its layout with header files.
 
     DIR is a folder, or storage:PREFIX on the store's own long-term storage. Nothing in it is
-    changed.
+    changed. On Spark every worker needs such a folder under the same path.
     """
-    from siltstone.pipelines.local_executor import LocalExecutor
-
+    if choice["on"] == SPARK and mode != "layout_upgrade":
+        raise click.UsageError(f"--on spark is for --mode layout_upgrade: leave it out with {mode}")
     if mode == "code_only":
         if dry_run:
             plan_code_only(session, folder, under, sealed, as_json=as_json)
@@ -106,9 +98,9 @@ def legacy(
                 folder,
                 under,
                 sealed,
-                speed["threads"],
+                choice["threads"],
                 takeover=takeover,
-                rate=speed["rate"],
+                rate=rate,
                 as_json=as_json,
             )
         return
@@ -116,17 +108,18 @@ def legacy(
         _install_new(session, folder, sealed)
         return
     if not (dry_run or mode == "no_upgrade"):
-        bring_migration(
-            session,
-            folder,
-            sealed,
-            under,
-            LocalExecutor(speed["threads"]),
-            in_place=in_place,
-            takeover=takeover,
-            rate=speed["rate"],
-            as_json=as_json,
-        )
+        with open_executor(**choice) as executor:
+            bring_migration(
+                session,
+                folder,
+                sealed,
+                under,
+                executor,
+                in_place=in_place,
+                takeover=takeover,
+                rate=rate,
+                as_json=as_json,
+            )
         return
     _plan_only(session, folder, sealed, under, in_place=in_place, as_json=as_json, mode=mode)
 
@@ -183,9 +176,9 @@ def _install_new(session: Session, folder: str, sealed: Path | None) -> None:
 @migrate.command()
 @click.argument("folder", metavar="DIR")
 @sealed_option
-@moving_options
-@record_option
+@click.option("--record-sums", is_flag=True, help="Keep checksums of files that became chunks.")
 @takeover_option
+@on_options
 @json_option
 @pass_session
 def verify(
@@ -193,26 +186,28 @@ def verify(
     /,
     folder: str,
     sealed: Path | None,
-    rate: int | None,
-    threads: int | None,
     *,
     record_sums: bool,
     takeover: bool,
+    rate: int | None,
     as_json: bool,
+    **choice: Any,
 ) -> None:
-    """Compare what came from DIR with DIR, every byte. Exits with 6 on a difference."""
-    from siltstone.pipelines.local_executor import LocalExecutor
+    """Compare what came from DIR with DIR, every byte. Exits with 6 on a difference.
 
-    verify_migration(
-        session,
-        folder,
-        sealed,
-        LocalExecutor(threads),
-        record_sums=record_sums,
-        takeover=takeover,
-        rate=rate,
-        as_json=as_json,
-    )
+    On Spark every worker needs DIR, if that is a folder, under the same path.
+    """
+    with open_executor(**choice) as executor:
+        verify_migration(
+            session,
+            folder,
+            sealed,
+            executor,
+            record_sums=record_sums,
+            takeover=takeover,
+            rate=rate,
+            as_json=as_json,
+        )
 
 
 @migrate.command()

@@ -162,6 +162,6 @@ def complete_names(command: click.Command, verb: str) -> None:
 
 def named_type(verb: str, parameter: str) -> Named | PathOrAddress | None:
     """What a parameter of a verb is the name of; ``None`` for anything else."""
-    if (verb.removeprefix("spark "), parameter) in _NEW:
+    if (verb, parameter) in _NEW:
         return None
     return _ONLY.get((verb, parameter)) or _EVERYWHERE.get(parameter)

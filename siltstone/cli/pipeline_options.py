@@ -1,27 +1,21 @@
-"""What the verbs of ``spark`` share: where they work, what they write, how they end."""
+"""What verbs share that are jobs over many items: what they write, and how they end."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from siltstone.cli.deferred_signals import held_signals, told_once
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.moving_options import rate_option
 from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
-    from siltstone.pipelines.work import Executor, ItemOutcome
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from siltstone.pipelines.work import ItemOutcome
 
 
 class FolderOrAddress(PathText):
@@ -30,70 +24,6 @@ class FolderOrAddress(PathText):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The text as it is."""
         return value if "://" in str(value) else super().convert(value, param, ctx)
-
-
-def executor_options(verb: F) -> F:
-    """Where a verb works, and how fast.
-
-    The verb gets ``rate``, and ``choice``, a dictionary for ``open_executor``.
-    """
-    for option in (
-        rate_option,
-        click.option(
-            "--conf",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="A setting of Spark; may be given several times.",
-        ),
-        click.option("--master", metavar="URL", help="Spark's master; local[*] by default."),
-        click.option(
-            "--threads",
-            type=click.IntRange(1, 256),
-            metavar="N",
-            help="Items at a time: of this process, or of each task of Spark.",
-        ),
-        click.option(
-            "--executor",
-            type=click.Choice(["spark", "local"]),
-            default="spark",
-            show_default=True,
-            help="Where the work is done: local needs no Spark.",
-        ),
-    ):
-        verb = option(verb)
-    return verb
-
-
-@contextmanager
-def open_executor(
-    executor: str, threads: int | None, master: str | None, conf: tuple[str, ...]
-) -> Iterator[Executor]:
-    """Open what the options ask for, until the end of the block."""
-    from siltstone.pipelines.local_executor import LocalExecutor
-
-    if executor == "local":
-        if master or conf:
-            raise click.UsageError("--master and --conf are for --executor spark")
-        local = LocalExecutor(threads)
-        try:
-            yield local
-        finally:
-            local.close()
-        return
-    try:
-        from siltstone.spark import session
-        from siltstone.spark.executor import SparkExecutor
-    except ImportError as error:
-        raise click.UsageError(f"{error}; or --executor local, which needs no Spark") from error
-    start = partial(
-        session, master=master or "local[*]", name="siltstone-pipeline", settings=_settings(conf)
-    )
-    with told_once(), ExitStack() as stack:
-        # On the main thread pyspark takes SIGINT for itself, and calls the JVM out of a call to it.
-        with held_signals(), ThreadPoolExecutor(1) as starter:
-            spark = SparkExecutor(starter.submit(start).result(), threads=threads or 1, stops=True)
-            stack.callback(spark.close)
-        yield spark
 
 
 def told(
@@ -166,14 +96,3 @@ def finish(
         raise click.exceptions.Exit(ExitCode.CONFLICT)
     if counts[failed]:
         raise click.exceptions.Exit(ExitCode.FAILED)
-
-
-def _settings(conf: Iterable[str]) -> dict[str, str]:
-    """Settings of Spark, as text."""
-    settings = {}
-    for text in conf:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise click.BadParameter("write KEY=VALUE", param_hint="--conf")
-        settings[key] = value
-    return settings

@@ -8,34 +8,29 @@ from typing import Any
 
 import click
 
-from siltstone.cli.copy_command import check_choice, copy_stores, verify_option
+from siltstone.cli.copy_command import check_choice
 from siltstone.cli.interrupts import goes_on
-from siltstone.cli.listed_verbs import ListedVerbs
+from siltstone.cli.moving_options import executor_options, open_executor
+from siltstone.cli.old_spark_verbs import SparkVerbs
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import (
     FolderOrAddress,
-    executor_options,
     finish,
     joined,
-    open_executor,
     told,
     told_counts,
 )
-from siltstone.cli.session import Session, json_option, pass_session
-from siltstone.cli.spark_backup import backup, restore, verify_backup
-from siltstone.cli.spark_migration import (
-    import_,
-    migrate_legacy,
-    sums,
-    verify_import,
-    verify_migration,
-)
+from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.cli.verify_migration import record_sums_of
 from siltstone.store.settings.file import FILE_NAME
 
 
-@click.group(cls=ListedVerbs)
+@click.group(cls=SparkVerbs)
 def spark() -> None:
-    """Jobs over many chunks, in tasks of Spark or on threads of our own."""
+    """Jobs over many chunks, in tasks of Spark or on threads of our own.
+
+    Backups, copies, imports and migrations are verbs of their own, and take --on spark.
+    """
 
 
 @spark.command()
@@ -210,43 +205,6 @@ def verify(
 
 
 @spark.command()
-@click.argument("target", type=PathText(exists=True, path_type=Path))
-@click.argument("segments", nargs=-1)
-@click.option("--prefix", default="", help="Copy all segments whose names begin so.")
-@verify_option
-@executor_options
-@json_option
-@pass_session
-def copy(
-    session: Session,
-    /,
-    target: Path,
-    segments: tuple[str, ...],
-    prefix: str,
-    *,
-    verify: bool,
-    rate: int | None,
-    as_json: bool,
-    **choice: Any,
-) -> None:
-    """Copy segments into the store TARGET, as 'copy' does: what is new and no more.
-
-    Without SEGMENTS and --prefix all of them. TARGET must have no other owner meanwhile.
-    """
-    with open_executor(**choice) as executor:
-        copy_stores(
-            session,
-            (session.store_path(), target),
-            segments,
-            prefix,
-            executor,
-            verify=verify,
-            rate=rate,
-            as_json=as_json,
-        )
-
-
-@spark.command()
 @click.option(
     "--small", metavar="SIZE", default="16MiB", show_default=True, help="Most of a small chunk."
 )
@@ -301,14 +259,77 @@ def compact(
     finish(session, "compact", counts, frozenset((DAMAGED,)), FAILED)
 
 
-for _verb in (
-    backup,
-    verify_backup,
-    restore,
-    migrate_legacy,
-    verify_migration,
-    import_,
-    verify_import,
-    sums,
-):
-    spark.add_command(_verb)
+@spark.command()
+@click.argument("segments", nargs=-1)
+@click.option("--prefix", default="", help="All segments whose names begin so.")
+@takeover_option
+@executor_options
+@json_option
+@pass_session
+@goes_on()
+def sums(
+    session: Session,
+    /,
+    segments: tuple[str, ...],
+    prefix: str,
+    *,
+    takeover: bool,
+    rate: int | None,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Read what segments have in place without checksums, and record these.
+
+    Without SEGMENTS and --prefix all of them. Claims the store.
+    """
+    from siltstone.pipelines.owned_store import owned_store
+    from siltstone.pipelines.scrub import DAMAGE
+    from siltstone.pipelines.store_view import store_view
+    from siltstone.pipelines.work import FAILED
+
+    check_choice(segments, prefix)
+    path = session.store_path()
+    with (
+        owned_store(path, takeover=takeover) as owned,
+        store_view(path) as view,
+        open_executor(**choice) as executor,
+    ):
+        chosen = view.segments(segments, prefix)
+        counts = record_sums_of(session, view, owned, executor, chosen, rate=rate, as_json=as_json)
+    finish(session, "sums", counts, DAMAGE, FAILED)
+
+
+@spark.command()
+@click.argument("segment")
+@click.argument("sources", nargs=-1, required=True)
+@executor_options
+@json_option
+@pass_session
+def verify_import(
+    session: Session,
+    /,
+    segment: str,
+    sources: tuple[str, ...],
+    *,
+    rate: int | None,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Compare segments with the files that 'import SEGMENT SOURCES' made them of, byte for byte.
+
+    What was appended since is passed over. Every worker needs the files under the same paths.
+    Exits with 6 on a difference.
+    """
+    from siltstone.migration.files.import_plan import plan_files
+    from siltstone.migration.files.verify_files import verify_files
+    from siltstone.migration.source.range_compare import DIFFERS, MISSING
+    from siltstone.pipelines.store_view import store_view
+    from siltstone.pipelines.work import FAILED, OK
+
+    planned = plan_files(segment, sources)
+    total = sum(each.length for each in planned)
+    with store_view(session.store_path()) as view, open_executor(**choice) as executor:
+        outcomes = verify_files(view, planned, executor, rate=rate)
+        quiet = frozenset((OK,))
+        counts = told_counts(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
+    finish(session, "verify", counts, frozenset((DIFFERS, MISSING)), FAILED)

@@ -9,7 +9,7 @@ import click
 
 from siltstone.cli.interrupts import goes_on
 from siltstone.cli.listed_verbs import ListedVerbs
-from siltstone.cli.moving_options import moving, moving_options
+from siltstone.cli.moving_options import LOCAL, moving, rate_option, threads_option
 from siltstone.cli.output import print_json, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
@@ -28,7 +28,8 @@ def storage() -> None:
 
 @storage.command()
 @NEW
-@moving_options
+@rate_option
+@threads_option
 @json_option
 @pass_session
 @goes_on()
@@ -38,7 +39,7 @@ def copy(
     """Copy the chunks to the long-term storage of NEW, beside the owner; repeat it as you like."""
     from siltstone.migration.relocate.switch import copy_storage
 
-    with moving(session, "copy", threads) as (executor, progress):
+    with moving(session, "copy", on=LOCAL, threads=threads) as (executor, progress):
         report = copy_storage(
             session.store_path(), new, executor=executor, rate=rate, progress=progress
         )
@@ -47,7 +48,7 @@ def copy(
 
 @storage.command()
 @NEW
-@click.option("--threads", type=click.IntRange(1, 256), metavar="N", help="Objects at a time.")
+@threads_option
 @json_option
 @pass_session
 @goes_on()
@@ -55,7 +56,7 @@ def switch(session: Session, new: Path, threads: int | None, *, as_json: bool) -
     """Bring the rest to the long-term storage of NEW and go on there. Nobody may own the store."""
     from siltstone.migration.relocate.switch import switch_storage
 
-    with moving(session, "switch", threads) as (executor, progress):
+    with moving(session, "switch", on=LOCAL, threads=threads) as (executor, progress):
         report = switch_storage(session.store_path(), new, executor=executor, progress=progress)
     _tell(report, as_json=as_json)
 

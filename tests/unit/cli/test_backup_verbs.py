@@ -76,6 +76,21 @@ def test_a_damaged_store_makes_a_backup_only_if_that_is_wanted(
 
 
 @pytest.mark.slow
+def test_what_a_backup_lacks_is_restored_only_if_that_is_wanted(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    fill(folder)
+    place, new, log = str(tmp_path / "backups"), str(tmp_path / "new"), tmp_path / "log"
+    assert command("backup", "create", place).code == 0
+    next((tmp_path / "backups").rglob("*.chunk.*")).unlink()
+    line = ["backup", "restore", place, new, "--log-option", f"path={log}"]
+    assert command(*line).code == ExitCode.DAMAGE
+    made = command(*line, "--allow-missing")
+    assert (made.code, made.out.count("missing: data/")) == (ExitCode.DAMAGE, 1)
+    assert list(log.iterdir())
+
+
+@pytest.mark.slow
 def test_segments_are_copied_and_compared(command: Command, folder: Path, tmp_path: Path) -> None:
     fill(folder)
     target = siltstone.init(tmp_path / "target")
@@ -87,6 +102,12 @@ def test_segments_are_copied_and_compared(command: Command, folder: Path, tmp_pa
     assert "copy: 1 same" in command("copy", str(folder), str(target)).err
     assert command("append", "a", str(target), store=str(target)).code == 0
     assert command("copy", str(folder), str(target)).code == ExitCode.CONFLICT
+    (chunk,) = (folder / "chunks" / "data").rglob("*.chunk")
+    chunk.chmod(0o644)
+    chunk.write_bytes(b"damaged")
+    made = command("copy", str(folder), str(siltstone.init(tmp_path / "other")), "--verify")
+    assert made.code == ExitCode.DAMAGE
+    assert made.out.startswith("unreadable: a: ")
 
 
 @pytest.mark.slow

@@ -83,6 +83,11 @@ def answers(
         (["--store", "pa"], ["file pa"]),
         (["completion", "ba"], ["plain bash"]),
         (["cat", "--off"], ["plain --offset"]),
+        (["copy", "--on", ""], ["plain local", "plain spark"]),
+        (["spark", "ver"], ["plain verify", "plain verify-import"]),
+        (["spark", "ba"], []),
+        (["spark", "restore", "--gen"], ["plain --generation"]),
+        (["spark", "copy", "other", "{x}data/o"], ["plain {x}data/one"]),
     ],
 )
 def test_words_are_completed(answers: Answers, words: list[str], expected: list[str]) -> None:
@@ -132,7 +137,7 @@ def test_every_parameter_that_names_a_segment_is_completed() -> None:
                 ]
         return found
 
-    assert missed(root) == ["create segment", "import segment", "spark import segment"]
+    assert missed(root) == ["create segment", "import segment"]
     assert named_type("cat", "offset") is None
 
 

@@ -107,6 +107,22 @@ def test_a_verb_brings_its_own_binding_and_log_alone(
     assert found & (SDKS | OTHERS) == set()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["backup create", "copy", "import", "migrate export", "help copy"])
+def test_a_verb_that_can_work_on_spark_brings_nothing_of_it(
+    tmp_path: Path, store: Path, verb: str
+) -> None:
+    other = siltstone.init(tmp_path / "other").parent
+    rest = {
+        "copy": [str(store), str(other)],
+        "help copy": [],
+        "import": ["in", str(store / "siltstone.yaml")],
+    }.get(verb, [str(tmp_path / "new")])
+    where = ["--store", str(other if verb == "import" else store)]
+    found = modules(tmp_path, *where, *verb.split(), *rest)
+    assert found & {"pyspark", "py4j", "pyarrow", "siltstone.spark"} == set()
+
+
 def test_what_a_list_of_verbs_shows_is_what_each_says_of_itself() -> None:
     for name, verb in VERBS.items():
         assert verb.summary == root.commands[name].get_short_help_str(limit=1_000)

@@ -189,16 +189,18 @@ def test_a_compaction_merges_and_needs_the_claim(
 
 
 @pytest.mark.slow
-def test_a_copy_is_made_and_verified(command: Command, chunks: list[Path], tmp_path: Path) -> None:
+def test_a_copy_is_made_and_verified(
+    command: Command, chunks: list[Path], folder: Path, tmp_path: Path
+) -> None:
     other = siltstone.init(tmp_path / "other").parent
-    ran = command("spark", "copy", str(other), "s1", "s2", *LOCAL)
+    ran = command("copy", str(folder), str(other), "s1", "s2")
     assert (ran.code, ran.err) == (0, "copy: 2 ok\n")
     ran = command("spark", "verify", str(other), "--prefix", "s", *LOCAL)
     assert ran.code == 6
     assert ran.out.count("missing: ") == 3
     with siltstone.open(other) as store:
         store.create("s3").append(b"not a copy")
-    ran = command("spark", "copy", str(other), *LOCAL, "--json")
+    ran = command("copy", str(folder), str(other), "--json")
     assert ran.code == 4
     assert sorted(value["status"] for value in ran.values) == [
         "conflict",
@@ -208,46 +210,25 @@ def test_a_copy_is_made_and_verified(command: Command, chunks: list[Path], tmp_p
         "same",
     ]
     with siltstone.open(other):
-        assert command("spark", "copy", str(other), *LOCAL).code == 5
+        assert command("copy", str(folder), str(other)).code == 5
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("chunks")
-def test_a_backup_is_that_of_the_other_verb(command: Command, tmp_path: Path) -> None:
-    place = str(tmp_path / "backups")
-    ran = command("spark", "backup", place, *LOCAL, "--json")
-    assert (ran.code, ran.values[0]["copied_fragments"]) == (0, 5)
-    assert command("backup", "create", place, "--json").values[0]["copied_fragments"] == 0
-    ran = command("spark", "verify-backup", place, *LOCAL)
-    assert (ran.code, ran.out) == (0, "")
-    assert ran.err.startswith("verify: 2 generations, ")
-    next((tmp_path / "backups").rglob("*.chunk.*")).unlink()
-    ran = command("spark", "verify-backup", place, "1", *LOCAL, "--json")
-    assert ran.code == 6
-    assert [(value["status"], value["generations"]) for value in ran.values] == [("missing", [1])]
-    assert command("backup", "verify", place, "1", "--json").values == ran.values
-
-
-@pytest.mark.slow
-def test_a_migration_is_compared_as_by_the_other_verb(
-    command: Command, folder: Path, tmp_path: Path
-) -> None:
+def test_what_is_in_place_gets_sums(command: Command, folder: Path, tmp_path: Path) -> None:
     old = folder / "chunks" / "old"
     old.mkdir()
     for name in ("a", "b", "c"):
         (old / f"{name}$header").write_text(f"maxsize=9&0={name}$offset.0&")
         (old / f"{name}$offset.0").write_text(name * 7)
     assert command("migrate", "legacy", str(old), "--in-place").code == 0
-    ran = command("spark", "verify-migration", str(old), *LOCAL, "--json")
-    assert (ran.code, len(ran.values)) == (0, 3)
-    assert command("migrate", "verify", str(old), "--json").values == ran.values
+    assert len(command("migrate", "verify", str(old), "--json").values) == 3
     assert command("spark", "sums", "a", "--prefix", "b", *LOCAL).code == 2
     ran = command("spark", "sums", "a", *LOCAL, "--json")
     assert [(value["subject"], value["status"]) for value in ran.values] == [
         ("old/a$offset.0", "ok")
     ]
     (old / "b$offset.0").rename(tmp_path / "b")
-    ran = command("spark", "verify-migration", str(old), "--record-sums", *LOCAL)
+    ran = command("migrate", "verify", str(old), "--record-sums")
     assert ran.code == 6
     assert ran.out.startswith("differs: b: the layout cannot be compared")
     ran = command("spark", "sums", *LOCAL)
@@ -258,54 +239,9 @@ def test_a_migration_is_compared_as_by_the_other_verb(
     assert [value["subject"] for value in ran.values] == ["old/b$offset.0"]
     assert "no sums" not in command("check").out
     (old / "c$offset.0").write_text("C" * 7)
-    ran = command("spark", "verify-migration", str(old), *LOCAL)
+    ran = command("migrate", "verify", str(old))
     assert ran.code == 6
     assert ran.out.startswith("differs: c: ")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("chunks")
-def test_a_restore_is_that_of_the_other_verb(
-    command: Command, folder: Path, tmp_path: Path
-) -> None:
-    place, new, log = str(tmp_path / "backups"), tmp_path / "new", tmp_path / "log"
-    assert command("backup", "create", place).code == 0
-    where = ("--log-option", f"path={log}")
-    ran = command("spark", "restore", place, str(new), *where, *LOCAL, "--json")
-    assert (ran.code, ran.values[0]["brought_chunks"]) == (0, 5)
-    assert list(log.iterdir())
-    other = command("backup", "restore", place, str(tmp_path / "other"), "--json").values[0]
-    assert other | {"settings": ""} == ran.values[0] | {"settings": ""}
-    next((tmp_path / "backups").rglob("*.chunk.*")).unlink()
-    third = str(tmp_path / "third")
-    assert command("spark", "restore", place, third, *LOCAL).code == 6
-    ran = command("spark", "restore", place, third, "--allow-missing", *LOCAL)
-    assert (ran.code, ran.out.count("missing: data/")) == (6, 1)
-
-
-@pytest.mark.slow
-def test_a_migration_is_brought_as_by_the_other_verb(
-    command: Command, folder: Path, tmp_path: Path
-) -> None:
-    old = tmp_path / "old"
-    old.mkdir()
-    for name in ("a", "b", "c"):
-        (old / f"{name}$header").write_text(f"maxsize=9&0={name}$offset.0&")
-        (old / f"{name}$offset.0").write_text(name * 7)
-    (old / "d$header").write_text("maxsize=9&0=d$offset.0&")
-    ran = command("spark", "migrate-legacy", str(old), "--under", "x/", *LOCAL, "--json")
-    assert ran.code == 6, "the last one has lost its chunk"
-    assert {value["subject"]: value["status"] for value in ran.values} == {
-        "x/a": "ok",
-        "x/b": "ok",
-        "x/c": "ok",
-        "x/d": "refused",
-    }
-    again = command("migrate", "legacy", str(old), "--under", "x/", "--json")
-    assert {value["status"] for value in again.values} == {"same", "refused"}
-    assert command("spark", "migrate-legacy", str(old), "--in-place", *LOCAL).code == 2
-    with siltstone.open(folder, read_only=True) as store:
-        assert store.segment("x/b").read(0, 100) == b"b" * 7
 
 
 @pytest.mark.slow
@@ -340,38 +276,3 @@ def test_what_was_imported_is_compared_with_its_files(
     ran = command("spark", "verify-import", "all", str(old), *LOCAL)
     assert ran.code == 6
     assert "differs: all: it has 100,079 bytes, and its files have 100,081" in ran.out
-
-
-@pytest.mark.slow
-def test_files_are_imported_as_without_spark(
-    command: Command, folder: Path, tmp_path: Path
-) -> None:
-    old = tmp_path / "old"
-    old.mkdir()
-    for name, length in {"a": 100_000, "b": 70, "c": 0}.items():
-        (old / name).write_bytes(name.encode() * length)
-    line = ("x/{path}", str(old), "--seal")
-    assert command("spark", "import", *line, "--dry-run", *LOCAL).out.count(str(old)) == 3
-    ran = command("spark", "import", *line, *LOCAL, "--json")
-    assert (ran.code, [one["repeated"] for one in ran.values]) == (0, [False] * 3)
-    ran = command("import", *line, "--json")
-    assert (ran.code, [one["repeated"] for one in ran.values]) == (0, [True] * 3)
-    with siltstone.open(folder, read_only=True) as store:
-        assert store.segment("x/a").read(0, 100_000) == b"a" * 100_000
-        assert store.segment("x/b").info().sealed
-    (old / "d").symlink_to(old / "missing")
-    ran = command("spark", "import", "y/{path}", str(old), *LOCAL)
-    assert (ran.code, str(old / "d") in ran.err) == (1, True)
-
-
-@pytest.mark.slow
-def test_a_copy_may_be_compared_at_once(
-    command: Command, chunks: list[Path], tmp_path: Path
-) -> None:
-    other = siltstone.init(tmp_path / "other").parent
-    ran = command("spark", "copy", str(other), "--verify", *LOCAL)
-    assert (ran.code, ran.err) == (0, "copy: 5 ok\nverify: 5 ok\n")
-    damage(chunks[1])
-    ran = command("spark", "copy", str(other), "--verify", *LOCAL)
-    assert ran.code == 6
-    assert ran.out.startswith("unreadable: s")

@@ -328,9 +328,9 @@ def test_a_killed_copy_goes_on(folder: Path, target: Path) -> None:
     write(folder, **{f"s{number}": text(f"{number}", 200_000) for number in range(3)})
     with siltstone.open(folder) as store:
         store.flush()
-    command = [sys.executable, "-m", "siltstone", "--store", str(folder), "spark", "copy"]
+    command = [sys.executable, "-m", "siltstone", "copy", str(folder), str(target)]
     # At this rate, that of what is in chunks, it is not through before it is killed.
-    command += [str(target), "--executor", "local", "--threads", "1", "--rate", "10KiB"]
+    command += ["--threads", "1", "--rate", "10KiB"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and not list(target.glob("chunks/**/import/**/*")):
             time.sleep(0.002)
