@@ -27,7 +27,7 @@ def plan_code_only(
         prefix = check_service(place)
         view = StoreView(opened)
         try:
-            begun = view.legacy_adoption() == place.migration
+            begun = view.written_adoption() == place.migration
         except StoreNotFoundError:
             begun = False
         if begun:
@@ -73,6 +73,7 @@ def migrate_code_only(
         as_json: write each outcome as a line of JSON.
     """
     from siltstone.migration.legacy.code_only import (
+        begin_writing,
         check_alone,
         check_held,
         check_service,
@@ -110,5 +111,5 @@ def migrate_code_only(
             outcomes = bring(writing.plan, files, store, LocalExecutor(threads), found, rate=rate)
             counts = tell_brought(session, writing.plan, outcomes, as_json=as_json)
             if not begun and not counts[FAILED] and not counts[CONFLICT]:
-                store.begin_legacy(writing.layout, writing.segments)
+                begin_writing(store, writing)
     end_of_bringing(session, plan, counts)

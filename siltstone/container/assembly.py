@@ -22,7 +22,7 @@ from siltstone.container.commit.pipeline import LogCare, Pipeline
 from siltstone.container.compact.optimiser import Optimiser
 from siltstone.container.flush.checkpoint_cleanup import Tidying
 from siltstone.container.flush.checkpointer import Checkpointer
-from siltstone.container.flush.legacy_writer import LegacyWriter
+from siltstone.container.flush.layout_hooks import LayoutOwner, OpenHooks, written_layout
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.flush.table_log_flusher import TableLogFlusher
 from siltstone.container.garbage.collector import Collector
@@ -84,12 +84,14 @@ class OwnerParts:
         storage: AsyncChunkStorage,
         environment: Environment,
         settings: ContainerSettings,
+        open_hooks: OpenHooks,
     ) -> None:
         self.environment = environment
         self.settings = settings
         self.storage = storage
         self.log = log
         self.container = container
+        self._open_hooks = open_hooks
         self.policy = settings.resolved(storage.capabilities)
         self.stopped = asyncio.Event()
         self._flush_wanted = asyncio.Event()
@@ -188,7 +190,10 @@ class OwnerParts:
         )
         self.recent_rows = self._layouts.recent
         self.segments = packing_storage(storage, self._layouts, environment, settings)
-        self.legacy = LegacyWriter(pipeline, self.segments)
+        self.layout_owner = LayoutOwner(
+            container=self.container, context=self._context, segments=self.segments
+        )
+        self.layout = written_layout(self.layout_owner, self._open_hooks)
         self.storage_writer = SegmentFlusher(
             pipeline,
             self.segments,
@@ -198,7 +203,7 @@ class OwnerParts:
             self.pressure,
             self._flush_wanted,
             self._silent,
-            self.legacy,
+            self.layout,
         )
         self.table_writer = TableLogFlusher(
             self._context,
@@ -241,9 +246,7 @@ class OwnerParts:
         self.appender = Appender(pipeline, self.pressure)
         self.reading = Reading(pipeline.replica, self.segments)
         self.feed = TableFeed(pipeline.replica, self.system)
-        self.verbs = SegmentVerbs(
-            pipeline, self.appender, environment, self.legacy, self.storage, self._wake
-        )
+        self.verbs = SegmentVerbs(pipeline, self.appender, environment, self.layout, self._wake)
         self.retention = Retention(pipeline, self.verbs, environment, self._clock)
         self.committer = Committer(pipeline, self.appender, self.pressure)
         self.updater = Updater(pipeline, self.committer, self.pressure)
@@ -256,7 +259,7 @@ class OwnerParts:
             self.storage_writer,
             self.pressure,
             self.joins,
-            self.legacy,
+            self.layout,
             on_joined=self.optimiser.hint,
         )
 
@@ -283,7 +286,7 @@ class OwnerParts:
             publisher,
             self._import_sweep,
             environment,
-            check_allowed=self.legacy.check_import,
+            check_allowed=self.layout.check_import,
         )
 
     def _build_garbage(self, rows: Rows) -> None:
@@ -294,7 +297,7 @@ class OwnerParts:
             self.segments,
             self.storage_writer,
             self.joins,
-            self.legacy,
+            self.layout,
             self.imports,
             self._garbage_wanted,
             on_trimmed=self.optimiser.hint,

@@ -23,6 +23,7 @@ from siltstone.container.close.owner_end import end_owner
 from siltstone.container.close.settlement import OWNERS_MAX, settle
 from siltstone.container.commit.repeats import assured
 from siltstone.container.compact.compaction import Compaction
+from siltstone.container.flush.legacy_writer import open_hooks
 from siltstone.container.garbage.garbage import GarbageVerbs
 from siltstone.container.health.monitor import ContainerHealth
 from siltstone.container.imports.record_sums import keep_sums, record_sums
@@ -68,9 +69,9 @@ from siltstone.segments.page_cache_reads import ReadPlace
 
 if TYPE_CHECKING:
     from siltstone.container.assembly import OwnerParts
+    from siltstone.container.flush.layout_hooks import BeginHooks
     from siltstone.container.imports.adoptions import Adoptions
     from siltstone.container.imports.sessions import Imports
-    from siltstone.container.models.legacy import LegacyLayout, LegacySegment
     from siltstone.container.reads.reads import Reading
     from siltstone.core.records.chunk import Chunk
     from siltstone.segments.segment_storage import ChunkedSegmentStorage
@@ -314,7 +315,7 @@ class Container:
         """Make an empty segment, and tell of it; see ``SegmentVerbs.create``."""
         parts = self._parts
         made = await self.make(name, exist_ok=exist_ok, attributes=attributes)
-        if made is None or parts.legacy.is_on:
+        if made is None or parts.layout.hooks.adoption is not None:
             return parts.reading.info(name)
         segment_id, created_ms = made
         state = SegmentState(segment_id=segment_id, name=name, created_ms=created_ms)
@@ -372,17 +373,17 @@ class Container:
         self._parts.pipeline.check_alive()
         await keep_sums(self._parts.pipeline, chunk, sums)
 
-    async def begin_legacy(self, layout: LegacyLayout, segments: Sequence[LegacySegment]) -> None:
-        """See ``LegacyWriter.begin``."""
-        await self._parts.legacy.begin(layout, segments, self._parts.storage)
+    async def begin_layout(self, begin: BeginHooks) -> None:
+        """See ``WrittenLayout.begin``."""
+        await self._parts.layout.begin(self._parts.layout_owner, begin)
 
-    async def end_legacy(self) -> None:
-        """See ``LegacyWriter.end``."""
-        await self._parts.legacy.end()
+    async def end_layout(self) -> None:
+        """See ``WrittenLayout.end``."""
+        await self._parts.layout.end(self._parts.layout_owner)
 
-    async def legacy_adoption(self) -> str | None:
-        """See ``LegacyWriter.adoption``."""
-        return self._parts.legacy.adoption
+    async def written_adoption(self) -> str | None:
+        """The adoption of the layout that is written; ``None`` when none is."""
+        return self._parts.layout.hooks.adoption
 
     async def writers(self, name: str) -> list[WriterInfo]:
         """See ``writers_of``."""
@@ -585,7 +586,7 @@ async def open_container(
         claimed = await claim(
             log, chunks, environment, container, owner=owner, takeover=takeover, confirm=confirm
         )
-        parts = OwnerParts(claimed, container, log, chunks, environment, settings)
+        parts = OwnerParts(claimed, container, log, chunks, environment, settings, open_hooks)
         await parts.build(claimed, index_folder)
         opened = Container(claimed, parts)
         await opened._boot(owner)

@@ -93,7 +93,7 @@ def copy(
     """
     if target.uuid == view.uuid:
         raise SettingsError("a store is not copied into itself")
-    if any(target.loop.run(one.legacy_adoption()) is not None for one in target.containers):
+    if any(target.loop.run(one.written_adoption()) is not None for one in target.containers):
         raise CapabilityError(
             "a store that writes a legacy layout takes no copies: finalise its migration first"
         )

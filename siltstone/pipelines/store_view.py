@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+from siltstone.container.flush.layout_hooks import written_adoption
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.container.reader.backup_image import ContainerImage
 from siltstone.container.reader.read_container import ReadContainer
@@ -24,8 +25,11 @@ from siltstone.core.errors import (
     StoreError,
 )
 from siltstone.core.text import counted
+from siltstone.metadata.tables import Tables
 from siltstone.pipelines.last_block import Bytes, sums_of
 from siltstone.pipelines.open_store import OpenStore
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -72,26 +76,19 @@ class StoreView:
         """Let what follows show all that was acknowledged before."""
         self._store.run(self._store.refresh())
 
-    def legacy_adoption(self) -> str | None:
-        """The adoption of the legacy layout that the owner writes; ``None`` when none is."""
-        return self._store.run(self._legacy_adoption())
-
-    async def _legacy_adoption(self) -> str | None:
-        containers = await self._store.containers()
-        found = [await container.legacy_adoption() for container in containers]
+    def written_adoption(self) -> str | None:
+        """The adoption of a layout that the owner writes, as of now; ``None`` when none is."""
+        found = self.ask_tables(written_adoption)
         return next((name for name in found if name is not None), None)
 
-    def leaving_legacy(self, adoption: str, files: Mapping[str, Collection[str]]) -> set[str]:
-        """See ``ReaderImage.leaving_legacy``, of all containers."""
-        return self._store.run(self._leaving_legacy(adoption, files))
+    def ask_tables(self, question: Callable[[Tables], T]) -> list[T]:
+        """Ask the tables of every container, as of now."""
 
-    async def _leaving_legacy(
-        self, adoption: str, files: Mapping[str, Collection[str]]
-    ) -> set[str]:
-        found: set[str] = set()
-        for container in await self._store.containers():
-            found |= await container.leaving_legacy(adoption, files)
-        return found
+        async def asked() -> list[T]:
+            containers = await self._store.containers()
+            return [question(await container.tables()) for container in containers]
+
+        return self._store.run(asked())
 
     def segments(self, names: Iterable[str] = (), prefix: str = "") -> list[SegmentInfo]:
         """The segments of these names, or without names those whose names begin with ``prefix``.

@@ -25,7 +25,6 @@ from siltstone.container.models.imports import (
     ImportTicket,
     ReleasedAdoption,
 )
-from siltstone.container.models.legacy import LegacyLayout, LegacySegment
 from siltstone.container.models.segments import (
     CommitResult,
     Condition,
@@ -69,6 +68,7 @@ from siltstone.store.retention_arguments import in_each, retention_row
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
+    from siltstone.container.flush.layout_hooks import BeginHooks
     from siltstone.container.models.check import CheckProgress
     from siltstone.container.models.garbage import GarbageStatus, SweepFinding
     from siltstone.store.handles.container_slot import ContainerSlot
@@ -663,37 +663,33 @@ class AsyncStore(LivingHandle, AsyncClosing):
         slot = self._slots[self.container_index(segment)]
         return await slot.container.record_sums(segment, progress)
 
-    # --- a legacy layout that is written on -------------------------------------------------------
+    # --- a layout of another program that is written ----------------------------------------------
 
-    async def begin_legacy(self, layout: LegacyLayout, segments: Sequence[LegacySegment]) -> None:
-        """Write segments in a legacy layout from now on, those that are made later too. Repeatable.
+    async def begin_layout(self, begin: BeginHooks) -> None:
+        """Write segments in a layout from now on, those that are made later too. Repeatable.
 
         Args:
-            layout: where, and how names begin that belong to it.
-            segments: those that are there, all of them in place.
+            begin: called for each container.
 
         Raises:
-            CapabilityError: this service cannot do what that takes; nothing was done.
-            StoreError: another layout is written already.
-            SegmentNotFoundError: a segment is not there.
             LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
+                What ``begin`` raises is raised here.
         """
         for slot in self._here:
-            mine = [one for one in segments if self.container_index(one.name) == slot.index]
-            await slot.container.begin_legacy(layout, mine)
+            await slot.container.begin_layout(begin)
 
-    async def end_legacy(self) -> None:
+    async def end_layout(self) -> None:
         """Write all segments as any other store does, from now on. Changes no file. Repeatable.
 
         Raises:
             LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
         """
         for slot in self._here:
-            await slot.container.end_legacy()
+            await slot.container.end_layout()
 
-    async def legacy_adoption(self) -> str | None:
-        """The adoption of the legacy layout that is written; ``None`` when none is."""
-        found = [await slot.container.legacy_adoption() for slot in self._here]
+    async def written_adoption(self) -> str | None:
+        """The adoption of the layout that is written; ``None`` when none is."""
+        found = [await slot.container.written_adoption() for slot in self._here]
         return next((name for name in found if name is not None), None)
 
     # --- files ------------------------------------------------------------------------------------

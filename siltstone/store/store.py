@@ -23,6 +23,7 @@ from siltstone.store.opening import Recover, open_async_store
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from siltstone.container.flush.layout_hooks import BeginHooks
     from siltstone.container.health.monitor import ContainerHealth
     from siltstone.container.models.check import CheckProgress
     from siltstone.container.models.garbage import GarbageStatus, SweepFinding
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         ImportTicket,
         ReleasedAdoption,
     )
-    from siltstone.container.models.legacy import LegacyLayout, LegacySegment
     from siltstone.container.models.segments import (
         CommitResult,
         Condition,
@@ -269,17 +269,17 @@ class Store(LivingHandle, Closing):
         """Forget dropped objects in place, and delete nothing. See ``AsyncStore``."""
         return self._loop.run(self._store.release_adoption(name))
 
-    def begin_legacy(self, layout: LegacyLayout, segments: Sequence[LegacySegment]) -> None:
-        """Write segments in a legacy layout from now on. See ``AsyncStore.begin_legacy``."""
-        self._loop.run(self._store.begin_legacy(layout, segments))
+    def begin_layout(self, begin: BeginHooks) -> None:
+        """Write segments in a layout of another program. See ``AsyncStore.begin_layout``."""
+        self._loop.run(self._store.begin_layout(begin))
 
-    def end_legacy(self) -> None:
-        """Write all segments as any other store does. See ``AsyncStore.end_legacy``."""
-        self._loop.run(self._store.end_legacy())
+    def end_layout(self) -> None:
+        """Write all segments as any other store does. See ``AsyncStore.end_layout``."""
+        self._loop.run(self._store.end_layout())
 
-    def legacy_adoption(self) -> str | None:
-        """The adoption of the legacy layout that is written, if any. See ``AsyncStore``."""
-        return self._loop.run(self._store.legacy_adoption())
+    def written_adoption(self) -> str | None:
+        """The adoption of the layout that is written, if any. See ``AsyncStore``."""
+        return self._loop.run(self._store.written_adoption())
 
     def record_sums(self, segment: str, *, progress: Callable[[int], None] = lambda _: None) -> int:
         """Record the sums of objects in place that have none. See ``AsyncStore.record_sums``."""

@@ -19,7 +19,7 @@ from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.pipeline import PIECE_BYTES
 from siltstone.container.commit.repeats import REFUSALS, assured
 from siltstone.container.commit.tombstones import remember
-from siltstone.container.flush.legacy_writer import LegacyWriter
+from siltstone.container.flush.layout_hooks import WrittenLayout
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.reads.reads import Reading
 from siltstone.container.state.open_segment import OpenSegment
@@ -60,7 +60,7 @@ class Concatenator:
         storage_writer: SegmentFlusher,
         pressure: Pressure,
         joins: ConcatGuard,
-        legacy: LegacyWriter,
+        layout: WrittenLayout,
         *,
         on_joined: Callable[[int], None],
     ) -> None:
@@ -75,7 +75,7 @@ class Concatenator:
         self._environment = context.environment
         self._deadline_s = context.settings.append_deadline_s
         self._joins = joins
-        self._legacy = legacy
+        self._layout = layout
         self._on_joined = on_joined
         self.on_bytes: Callable[[int, str], None] = lambda length, how: None
 
@@ -87,7 +87,7 @@ class Concatenator:
             SegmentNotSealedError: the source is not sealed.
             SegmentSealedError: the target is sealed.
             ValueError: both are the same.
-            CapabilityError: a segment is written in a legacy layout, and the source is large.
+            CapabilityError: a segment is written through, and the source is large.
             SafeModeError: long-term storage has too little room; nothing was joined.
             BackPressureError: the target could not be held long enough; nothing was joined.
             ChunkError: a flush failed; nothing was joined.
@@ -123,7 +123,7 @@ class Concatenator:
             target_segment = await self._appender.writable(target)
             if state.sealed_length - state.start_offset <= SMALL_BYTES:
                 return await self._join_small(target, source_segment)
-            self._legacy.refuse("join a source of more than 1 MiB", target_segment, source_segment)
+            self._layout.refuse("join a source of more than 1 MiB", target_segment, source_segment)
             return await self._join_large(target_segment, source_segment)
         finally:
             source_segment.joining -= 1

@@ -17,7 +17,7 @@ from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.commit.repeats import assured
 from siltstone.container.commit.tombstones import remember, renamed_before
-from siltstone.container.flush.legacy_writer import LegacyWriter
+from siltstone.container.flush.layout_hooks import WrittenLayout
 from siltstone.container.models.segments import (
     WriterInfo,
     check_attribute,
@@ -39,7 +39,6 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.tombstone import Tombstone
 from siltstone.core.records.writer_row import WriterRow
-from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.metadata.changes import (
     put_attributes,
     put_counter,
@@ -67,8 +66,6 @@ class SegmentVerbs:
     """State changes of the segments of one container.
 
     Args, besides its neighbours:
-        legacy: what a legacy layout requires that the store continues to write.
-        storage: long-term storage.
         wake: called when the storage writer or the task runner has something new to do.
     """
 
@@ -77,8 +74,7 @@ class SegmentVerbs:
         pipeline: Pipeline,
         appender: Appender,
         environment: Environment,
-        legacy: LegacyWriter,
-        storage: AsyncChunkStorage,
+        layout: WrittenLayout,
         wake: Callable[[], None],
     ) -> None:
         self._pipeline = pipeline
@@ -90,8 +86,7 @@ class SegmentVerbs:
         # The id of the next segment, for as long as nothing is assigned or acknowledged.
         self._next_id: tuple[object, int] = (None, 0)
         self._relief = asyncio.Semaphore(RELIEF_PARALLEL)
-        self._legacy = legacy
-        self._storage = storage
+        self._layout = layout
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -120,11 +115,8 @@ class SegmentVerbs:
             moment = rows.tables.moment
             if not self._pipeline.admits:
                 await self._pipeline.admit_update()
-            if self._legacy.is_on and rows.pending_find(name) is None:
-                attributes = {
-                    **(attributes or {}),
-                    **await self._legacy.check_new(name, self._storage),
-                }
+            if self._layout.hooks.adoption is not None and rows.pending_find(name) is None:
+                attributes = {**(attributes or {}), **await self._layout.hooks.check_new(name)}
             # The name is still free if nothing has changed meanwhile.
             if rows.tables.moment is moment or rows.pending_find(name) is None:
                 new, made = self._make(name, attributes)
@@ -148,7 +140,7 @@ class SegmentVerbs:
             put_counter(CounterKind.SEGMENT_ID, segment_id + 1),
             put_name(name, segment_id),
             put_new_state(segment_id, name, created_ms),
-            *self._legacy.new_rows(segment_id, name),
+            *self._layout.hooks.new_rows(segment_id, name),
         ]
         if attributes:
             entries.append(put_attributes(segment_id, attributes))
@@ -177,7 +169,7 @@ class SegmentVerbs:
         segment.writable = False
         sealed = replace(state, sealed_length=segment.assigned)
         await self._state_change(segment, [put_state(sealed)], relief=False)
-        self._legacy.note_sealed(sealed)
+        self._layout.hooks.on_sealed(sealed)
         return segment
 
     async def truncate(self, name: str, offset: int) -> None:
@@ -272,7 +264,7 @@ class SegmentVerbs:
                 await self._pipeline.barrier()
                 if self._replica.find(new_name) is not None:
                     raise SegmentExistsError("segment exists", segment=new_name)
-        self._legacy.refuse("rename a segment", segment)
+        self._layout.refuse("rename a segment", segment)
         state = self._pending_state(segment)
         entries = [
             remove_name(name),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import nlargest
 
@@ -24,7 +24,7 @@ from siltstone.container.flush.flush_plan import (
     plan_shares,
     remaining,
 )
-from siltstone.container.flush.legacy_writer import LegacyWriter
+from siltstone.container.flush.layout_hooks import LayoutHooks, WrittenLayout
 from siltstone.container.models.settings import ContainerSettings, FlushPolicy
 from siltstone.container.state.backoff import Backoff, woken
 from siltstone.container.state.open_segment import OpenSegment
@@ -41,7 +41,6 @@ from siltstone.core.errors import (
     StorageFullError,
 )
 from siltstone.core.layout_store import NewChunk
-from siltstone.core.records.legacy_row import LegacyRow
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.writer_row import WriterRow
@@ -80,7 +79,7 @@ class SegmentFlusher:
         pressure: Pressure,
         awake: asyncio.Event,
         suspended: Callable[[], bool],
-        legacy: LegacyWriter | None = None,
+        layout: WrittenLayout,
     ) -> None:
         self._pipeline = pipeline
         self._replica = pipeline.replica
@@ -89,8 +88,7 @@ class SegmentFlusher:
         self._settings = settings
         self._policy = policy
         self._pressure = pressure
-        self._legacy = legacy
-        self._takes_append = storage.takes_append if legacy is None else legacy.takes_append
+        self._layout = layout
         self._awake = awake
         self._ending = False
         self._ended = asyncio.Event()
@@ -167,10 +165,20 @@ class SegmentFlusher:
                 or segment.state.start_offset > segment.flushed
             ]
         found = plan_shares(due, waiting, self._policy, self._takes_append)
-        if self._legacy is not None:
-            ready = (s for s in self._legacy.ready() if s.segment_id not in self._busy)
-            found += [[FlushRange(segment=s, start=s.flushed, end=s.flushed)] for s in ready]
+        ready = (s for s in self._to_settle() if s.segment_id not in self._busy)
+        found += [[FlushRange(segment=s, start=s.flushed, end=s.flushed)] for s in ready]
         return nlargest(PLANNED_MAX, found, key=lambda shares: sum(s.size for s in shares))
+
+    def _takes_append(self, segment_id: int) -> bool:
+        """Whether a segment needs no chunk that it would share with others."""
+        return self._layout.hooks.writes(segment_id) or self._storage.takes_append(segment_id)
+
+    def _to_settle(self) -> Iterator[OpenSegment]:
+        """Segments whose files have to say that they are sealed, and can."""
+        for segment_id in tuple(self._layout.hooks.unsettled):
+            segment = self._replica.open(segment_id)
+            if segment is not None and segment.flushed == segment.state.sealed_length:
+                yield segment
 
     async def _flush_in_background(self, shares: list[FlushRange]) -> None:
         try:
@@ -200,7 +208,7 @@ class SegmentFlusher:
         while left := [s for s, end in targets if s.flushed < end and not s.state.deleted]:
             for shares in plan_shares(left, left, self._policy, self._takes_append):
                 await self._flush_shares(shares)
-        for segment in [] if self._legacy is None else list(self._legacy.ready()):
+        for segment in list(self._to_settle()):
             await self._settle(segment)
 
     async def _flush_shares(self, shares: list[FlushRange]) -> None:
@@ -259,13 +267,13 @@ class SegmentFlusher:
         await self._settle(segment)
 
     async def _settle(self, segment: OpenSegment) -> None:
-        """Let the files of a sealed segment say that, in a legacy layout. Raises as ``flush``."""
-        if self._legacy is None or segment.segment_id not in self._legacy.unsettled:
+        """Let the files of a sealed segment say that, in a layout. Raises as ``flush``."""
+        if segment.segment_id not in self._layout.hooks.unsettled:
             return
         segment.users += 1
         try:
             async with self._locks.of(segment.segment_id):
-                await self._legacy.settle(segment)
+                await self._layout.hooks.settle(segment)
         finally:
             segment.users -= 1
 
@@ -290,11 +298,11 @@ class SegmentFlusher:
 
     async def _step(self, segment: OpenSegment, until: int | None) -> None:
         """Flush some of a segment; with ``until`` all up to there, if possible as one chunk."""
-        start = segment.state.start_offset
-        row = None if self._legacy is None else self._legacy.row_of(segment.segment_id)
-        if row is not None:
-            await self._step_in_legacy(row, segment, until)
+        hooks = self._layout.hooks
+        if hooks.writes(segment.segment_id):
+            await self._step_in_layout(hooks, segment, until)
             return
+        start = segment.state.start_offset
         if start > segment.flushed:
             to = min(start, segment.length)
             dead = segment.tail.pieces
@@ -320,17 +328,15 @@ class SegmentFlusher:
             extra=self._time_entries(segment, pieces, end),
         )
 
-    async def _step_in_legacy(
-        self, row: LegacyRow, segment: OpenSegment, until: int | None
+    async def _step_in_layout(
+        self, hooks: LayoutHooks, segment: OpenSegment, until: int | None
     ) -> None:
-        """Flush some of a segment to a legacy layout: bytes that are dead too, there is no gap."""
-        assert self._legacy is not None, "it has given the row"
+        """Flush some of a segment to a layout: bytes that are dead too, there is no gap."""
         pieces = segment.tail.head(segment.flushed, self._policy.write_bytes)
         end = pieces[-1].end if until is None else min(pieces[-1].end, until)
-        end = self._legacy.plan(row, segment, end)
+        end = hooks.plan(segment, end)
         pieces = [piece for piece in pieces if piece.offset < end]
-        await self._legacy.write(
-            row,
+        await hooks.write(
             segment,
             end,
             self._writer_rows(segment, pieces, end),

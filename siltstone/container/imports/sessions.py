@@ -104,7 +104,7 @@ class Imports:
             ValueError: a name or the lifetime is out of range.
             ImportSessionError: the session of this name is for another adoption.
             BackPressureError: no room was made before the deadline; nothing was done.
-            CapabilityError: the store writes a legacy layout; nothing was done.
+            CapabilityError: the import would bypass a layout that is written; nothing was done.
         """
         _check_text("name of a session", name)
         if adoption is not None:

@@ -16,7 +16,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Collection,
     Mapping,
     Sequence,
 )
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from siltstone.container.boot.claim import bridged, first_answer
+from siltstone.container.flush.layout_hooks import written_adoption
 from siltstone.container.health.monitor import Gauge, ReaderHealth
 from siltstone.container.models.check import CheckOptions, ChunkState
 from siltstone.container.models.segments import (
@@ -77,15 +77,11 @@ from siltstone.core.errors import (
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.keys import RowKind
-from siltstone.core.records.legacy_row import NEW_SEGMENTS
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import WholeClose, closed_in_time, run_whole
 from siltstone.core.table_value import TableValue
 from siltstone.core.text import uuid_text
-from siltstone.metadata.adoption_rows import layout_adoption
 from siltstone.metadata.checkpoint import INDEX_POOL, take_index
-from siltstone.metadata.import_rows import is_named
-from siltstone.metadata.legacy_rows import legacy_pages, pending_legacy
 from siltstone.segments.page_cache_reads import ReadPlace
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
@@ -97,6 +93,7 @@ if TYPE_CHECKING:
     from siltstone.container.reads.chunk_rows import ChunkRows
     from siltstone.container.reads.reads import Reading
     from siltstone.container.reads.row_pages import RowPage
+    from siltstone.metadata.tables import Tables
 
 T = TypeVar("T")
 _DEEP = CheckOptions()
@@ -430,41 +427,15 @@ class ReadContainer:
 
     # --- images -----------------------------------------------------------------------------------
 
-    async def legacy_adoption(self) -> str | None:
-        """The adoption of the legacy layout that the owner writes, as of now; else ``None``.
-
-        Raises as ``image``.
-        """
+    async def tables(self) -> Tables:
+        """The tables as of now. What is awaited after that may change them. Raises as ``image``."""
         async with self._lock:
             await self._refresh()
-            tables = self._current().replica.tables
-            new = pending_legacy(tables, NEW_SEGMENTS)
-            return None if new is None else layout_adoption(tables, new)
+            return self._current().replica.tables
 
-    async def leaving_legacy(self, adoption: str, files: Mapping[str, Collection[str]]) -> set[str]:
-        """Which segments of a layout that the owner writes have rows still: also deleted ones.
-
-        Args:
-            adoption: of the layout; of another one nothing is known.
-            files: segments of the layout, each with keys of its files.
-
-        Raises as ``image``.
-        """
-        async with self._lock:
-            await self._refresh()
-            tables = self._current().replica.tables
-            new = pending_legacy(tables, NEW_SEGMENTS)
-            if new is None or layout_adoption(tables, new) != adoption:
-                return set()
-            found = {
-                name
-                for name, keys in files.items()
-                if any(is_named(tables, new.prefix + key) for key in keys)
-            }
-            for page in legacy_pages(tables):
-                rows = [pending_legacy(tables, segment_id) for segment_id in page]
-                found |= {row.source for row in rows if row is not None} & files.keys()
-            return found
+    async def written_adoption(self) -> str | None:
+        """The adoption of a layout that the owner writes, as of now. Raises as ``image``."""
+        return written_adoption(await self.tables())
 
     async def _tails(self) -> tuple[list[tuple[TailPiece, int]], Mapping[LogSlice, Buffer]]:
         """What the tails are made of, and the bytes of it that the log has.

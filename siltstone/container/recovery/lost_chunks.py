@@ -216,7 +216,7 @@ async def _gone(
     """What a chunk lacks; ``length`` is what a listing says, ``None`` when it is not there."""
     if length is None:
         return _Gone(chunk=chunk, ranges=((0, chunk.length),), reason="missing")
-    # A file of a legacy layout that the store wrote is open, and may be longer.
+    # One that is open is still written, and may be longer.
     if chunk.in_place and chunk.closed and length != chunk.length:
         reason = f"{counted(length, 'byte')} long, not {chunk.length:,}: somebody changed it"
         return _Gone(chunk=chunk, ranges=((0, chunk.length),), reason=reason)

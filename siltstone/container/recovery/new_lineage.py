@@ -21,6 +21,7 @@ from typing import cast
 from siltstone.container.boot.claim import packing_storage
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.pipeline import Pipeline
+from siltstone.container.flush.layout_hooks import WrittenLayout, forget_layout
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.models.recovery_report import LostRange, SegmentRecovery
 from siltstone.container.models.settings import ContainerSettings, FlushPolicy
@@ -46,7 +47,6 @@ from siltstone.journal.recovery import Recovered
 from siltstone.metadata.changes import put_counter, put_state
 from siltstone.metadata.checkpoint import upload_index
 from siltstone.metadata.layout_store import TableLayoutStore
-from siltstone.metadata.legacy_rows import legacy_pages, remove_legacy
 from siltstone.metadata.position import Position
 from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 
@@ -124,11 +124,11 @@ async def make_base(
         Pressure(bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s),
         asyncio.Event(),
         lambda: False,
+        WrittenLayout(),
     )
     await flusher.flush_all()
-    # What a legacy layout holds beyond these bytes is not known, so nothing is written to it.
-    for page in legacy_pages(replica.tables):
-        await writer.update([remove_legacy(segment_id) for segment_id in page])
+    # What a layout that was written holds beyond these bytes is not known, so nothing goes there.
+    await forget_layout(replica.tables, writer)
     for state in living_states(replica):
         flushed = replica.flushed_length(state.segment_id)
         if state.start_offset > flushed:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from siltstone.container.flush.legacy_writer import name_problem
+from siltstone.container.flush.layout_hooks import LayoutHooks, LayoutOwner
+from siltstone.container.flush.legacy_writer import begin_hooks, name_problem
 from siltstone.container.models.legacy import LegacyLayout, LegacySegment
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import CapabilityError, StoreError
@@ -73,7 +74,7 @@ def check_alone(store: Store, migration: str, under: str) -> bool:
     Raises:
         MigrationStateError: it writes another one, or has segments that are not of this layout.
     """
-    begun = store.legacy_adoption()
+    begun = store.written_adoption()
     if begun not in (None, migration):
         raise MigrationStateError(f"the store writes {begun} already", migration=migration)
     other = next((one.name for one in store.list(under) if not _is_of(one, migration)), None)
@@ -152,6 +153,24 @@ def plan_writing(
     return WritingPlan(
         plan=replace(plan, segments=tuple(planned)), segments=tuple(segments), layout=layout
     )
+
+
+def begin_writing(store: Store, writing: WritingPlan) -> None:
+    """Write in the layout from now on, all that came and what is made later. Repeatable.
+
+    Raises:
+        CapabilityError: this service cannot do what that takes; nothing was done.
+        StoreError: another layout is written already.
+        SegmentNotFoundError: a segment is not there.
+        LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
+    """
+
+    async def begin(owner: LayoutOwner, hooks: LayoutHooks) -> LayoutHooks:
+        index = owner.container
+        mine = [one for one in writing.segments if store.container_index(one.name) == index]
+        return await begin_hooks(owner, hooks, writing.layout, mine)
+
+    store.begin_layout(begin)
 
 
 def _headers(layout: LayoutFindings, place: LegacyPlace) -> dict[str, bytes]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+from siltstone.core.records.legacy_row import NEW_SEGMENTS
+from siltstone.metadata.adoption_rows import layout_adoption
+from siltstone.metadata.import_rows import is_named
+from siltstone.metadata.legacy_rows import legacy_pages, pending_legacy
+from siltstone.metadata.tables import Tables
 from siltstone.migration.legacy.findings import ImportVerdict, LayoutFindings, LegacyFinding
 from siltstone.migration.legacy.imported import (
     MigratedSegment,
@@ -127,7 +133,7 @@ def _examined(place: Located, view: StoreView) -> LayoutFindings:
     except NoLegacyLayoutError:
         view.refresh()
         kept = before & with_files(view.segments(), place.migration)
-        if kept or view.legacy_adoption() != place.migration:
+        if kept or view.written_adoption() != place.migration:
             raise
     return LayoutFindings(where=place.place.where, naming=Naming.FILES, segments=(), strays=())
 
@@ -153,4 +159,28 @@ def _without_deleted(
 def _leaving(place: Located, view: StoreView, findings: Iterable[LegacyFinding]) -> set[str]:
     """Which of these the store deleted, and has not let go of."""
     files = {one.segment: [piece.key for piece in one.pieces] for one in findings}
-    return view.leaving_legacy(place.migration, files) if files else set()
+    if not files:
+        return set()
+    return set().union(*view.ask_tables(partial(_with_rows, adoption=place.migration, files=files)))
+
+
+def _with_rows(tables: Tables, *, adoption: str, files: Mapping[str, Collection[str]]) -> set[str]:
+    """Which segments of a layout that is written have rows still: also deleted ones.
+
+    Args:
+        tables: of one container.
+        adoption: of the layout; of another one nothing is known.
+        files: segments of the layout, each with keys of its files.
+    """
+    new = pending_legacy(tables, NEW_SEGMENTS)
+    if new is None or layout_adoption(tables, new) != adoption:
+        return set()
+    found = {
+        name
+        for name, keys in files.items()
+        if any(is_named(tables, new.prefix + key) for key in keys)
+    }
+    for page in legacy_pages(tables):
+        rows = [pending_legacy(tables, segment_id) for segment_id in page]
+        found |= {row.source for row in rows if row is not None} & files.keys()
+    return found

@@ -58,7 +58,7 @@ def roll_back(place: Located, store: Store) -> Generator[ItemOutcome]:
             the layout cannot take; nothing was changed.
     """
     _check_folder(place, store)
-    goes_on = store.legacy_adoption() == place.migration
+    goes_on = store.written_adoption() == place.migration
     if goes_on:
         store.flush()  # which is what brings all of it to the layout
     layout, known, adoption = _back(place, store)
@@ -82,7 +82,7 @@ def roll_back(place: Located, store: Store) -> Generator[ItemOutcome]:
                 text = problem or "another segment is not back, so nothing was removed"
                 yield ItemOutcome(subject=name, status=FAILED, message=text)
             return
-        store.end_legacy()
+        store.end_layout()
     for one in again:
         name, problem = one.info.name, problems[one.info.name]
         if problem:
@@ -175,8 +175,8 @@ def finalise(place: Located, store: Store) -> Generator[ItemOutcome]:
         MigrationStateError: there is no such migration, or some of it did not come yet.
     """
     _check_folder(place, store)
-    if store.legacy_adoption() == place.migration:
-        store.end_legacy()
+    if store.written_adoption() == place.migration:
+        store.end_layout()
     known, adoption = _ready(place, store)
     if adoption is not None:
         store.finalise_adoption(place.migration)

@@ -216,7 +216,7 @@ def _begin(target: ChunkStorage, manifest: StoreManifest) -> bool:
 
 def _refuse_legacy(view: StoreView) -> None:
     """Raise ``CapabilityError`` if chunks are not all that would have to move."""
-    if view.legacy_adoption() is not None:
+    if view.written_adoption() is not None:
         raise CapabilityError(
             "a store that writes a legacy layout cannot move: its headers would stay behind; "
             "finalise its migration first"

@@ -761,7 +761,7 @@ def test_a_restored_store_does_not_go_on_in_what_is_no_layout_there(
         ran = command(*line, store=str(new))
         assert (ran.code, "does not hold a any more" in ran.err) == (4, True), ran
     with siltstone.open(new) as store:
-        assert store.legacy_adoption() is None
+        assert store.written_adoption() is None
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def test_a_layout_whose_folder_went_with_its_last_file_can_be_ended(
     assert begin(command, small).code == 0
     assert command("migrate", verb, str(small)).code == 0
     with siltstone.open(folder) as store:
-        assert store.legacy_adoption() is None
+        assert store.written_adoption() is None
         store.create("new").append(b"new")
         store.flush()
     assert not small.exists()
