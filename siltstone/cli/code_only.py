@@ -73,7 +73,6 @@ def migrate_code_only(
         as_json: write each outcome as a line of JSON.
     """
     from siltstone.migration.legacy.code_only import (
-        begin_writing,
         check_alone,
         check_held,
         check_service,
@@ -83,6 +82,7 @@ def migrate_code_only(
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.plan import Way, plan_migration
     from siltstone.migration.legacy.reconcile import plan_going_on
+    from siltstone.migration.legacy.write_through.begin import begin_write_through
     from siltstone.pipelines.local_executor import LocalExecutor
     from siltstone.pipelines.open_store import OpenStore
     from siltstone.pipelines.store_view import StoreView
@@ -111,5 +111,5 @@ def migrate_code_only(
             outcomes = bring(writing.plan, files, store, LocalExecutor(threads), found, rate=rate)
             counts = tell_brought(session, writing.plan, outcomes, as_json=as_json)
             if not begun and not counts[FAILED] and not counts[CONFLICT]:
-                begin_writing(store, writing)
+                begin_write_through(store, writing.layout, writing.segments)
     end_of_bringing(session, plan, counts)

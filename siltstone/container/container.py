@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from siltstone.container.close.owner_end import end_owner
 from siltstone.container.close.settlement import OWNERS_MAX, settle
 from siltstone.container.commit.repeats import assured
 from siltstone.container.compact.compaction import Compaction
-from siltstone.container.flush.legacy_writer import open_hooks
+from siltstone.container.flush.layout_hooks import OpenHooks, refuse_layout
 from siltstone.container.garbage.garbage import GarbageVerbs
 from siltstone.container.health.monitor import ContainerHealth
 from siltstone.container.imports.record_sums import keep_sums, record_sums
@@ -68,11 +69,9 @@ from siltstone.core.storage.uncancellable import WholeClose, closed_in_time
 from siltstone.segments.page_cache_reads import ReadPlace
 
 if TYPE_CHECKING:
-    from siltstone.container.assembly import OwnerParts
     from siltstone.container.flush.layout_hooks import BeginHooks
     from siltstone.container.imports.adoptions import Adoptions
     from siltstone.container.imports.sessions import Imports
-    from siltstone.container.reads.reads import Reading
     from siltstone.core.records.chunk import Chunk
     from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
@@ -101,11 +100,7 @@ class Container:
     append_as: Callable[..., Coroutine[Any, Any, int]]
     update: Callable[..., asyncio.Future[int]]
 
-    def __init__(
-        self,
-        claimed: Claimed,
-        parts: OwnerParts,
-    ) -> None:
+    def __init__(self, claimed: Claimed, parts: OwnerParts) -> None:
         self._parts = parts
         self._claimed = claimed
         self.append = parts.appender.append
@@ -544,6 +539,23 @@ class Container:
         return self._parts.reading
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreHooks:
+    """What a store does while one of its containers opens.
+
+    Attributes:
+        confirm: looks at long-term storage after the claim, before more is written; its errors end
+            the opening. ``None`` looks at nothing.
+        open_layout: called where rows say that a layout of another program is written.
+    """
+
+    confirm: Callable[[ChunkStorage], None] | None = None
+    open_layout: OpenHooks = refuse_layout
+
+
+_NO_STORE = StoreHooks()
+
+
 async def open_container(
     *,
     container: int,
@@ -555,7 +567,7 @@ async def open_container(
     owner: str,
     takeover: bool,
     metrics: Metrics = NO_METRICS,
-    confirm: Callable[[ChunkStorage], None] | None = None,
+    hooks: StoreHooks = _NO_STORE,
 ) -> Container:
     """Claim a container and bring it up.
 
@@ -571,8 +583,7 @@ async def open_container(
         owner: what others are told about this owner.
         metrics: takes what is measured.
         takeover: claim although a live owner exists.
-        confirm: looks at ``storage`` after the claim, before more is written; its errors end the
-            opening.
+        hooks: what the store does meanwhile.
 
     Raises:
         StoreInUseError: a live owner exists and ``takeover`` is false.
@@ -584,9 +595,17 @@ async def open_container(
     opened: Container | None = None
     try:
         claimed = await claim(
-            log, chunks, environment, container, owner=owner, takeover=takeover, confirm=confirm
+            log,
+            chunks,
+            environment,
+            container,
+            owner=owner,
+            takeover=takeover,
+            confirm=hooks.confirm,
         )
-        parts = OwnerParts(claimed, container, log, chunks, environment, settings, open_hooks)
+        parts = OwnerParts(
+            claimed, container, log, chunks, environment, settings, hooks.open_layout
+        )
         await parts.build(claimed, index_folder)
         opened = Container(claimed, parts)
         await opened._boot(owner)

@@ -119,6 +119,11 @@ class ChunkedSegmentStorage:
             self.near = NearReads(self._context, storage.read_now)
 
     @property
+    def context(self) -> Context:
+        """What an operation works with; one that changes a layout holds the segment's ``lock``."""
+        return self._context
+
+    @property
     def mishaps(self) -> Mishaps:
         """What went wrong at storage without being an error of any call here."""
         return self._context.mishaps

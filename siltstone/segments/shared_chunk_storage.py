@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
-from siltstone.core.chunk_storage import Buffer
 from siltstone.core.environment import Environment
 from siltstone.core.layout_store import PackingLayoutStore
 from siltstone.core.records.extent import Extent
-from siltstone.core.records.legacy_row import LegacyRow
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.segments.concat import run_publish
 from siltstone.segments.concat_staging import Joining
-from siltstone.segments.legacy_files import SeenHeader
 from siltstone.segments.merge import Merge, Merging, reserve_merge, state_merge
 from siltstone.segments.pack import PackedRun, run_pack
 from siltstone.segments.repack import REPACK_EXTENTS_MAX, run_repack
@@ -23,12 +19,6 @@ from siltstone.segments.seal import seal_all
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 from siltstone.segments.settings import SegmentStorageSettings
 from siltstone.segments.verified_blocks import VerifiedBlocks
-from siltstone.segments.write_legacy import (
-    LegacyRows,
-    plan_next,
-    run_legacy_seal,
-    run_legacy_write,
-)
 
 
 class PackingSegmentStorage(ChunkedSegmentStorage):
@@ -82,72 +72,6 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
         if capabilities.append and capabilities.seal:
             await seal_all(self._context.storage, packed.closed, self._context.mishaps)
         return packed.count
-
-    def legacy_end(self, row: LegacyRow, segment_id: int, end: int) -> int:
-        """Up to where one ``write_legacy`` takes the bytes from the flushed length to ``end``."""
-        return plan_next(self._context, row, segment_id, end)[1][-1].end
-
-    async def write_legacy(
-        self,
-        row: LegacyRow,
-        segment_id: int,
-        offset: int,
-        buffers: Sequence[Buffer],
-        *,
-        until: int,
-        seen: SeenHeader,
-        rows: LegacyRows,
-        writers: tuple[WriterRow, ...] = (),
-        extra: tuple[TableEntry, ...] = (),
-    ) -> int:
-        """Put bytes at the flushed length into files of a legacy layout, durably, and state it.
-
-        Args:
-            row: of the segment.
-            segment_id: the segment; no other one shares its last file.
-            offset: where the bytes begin; the flushed length.
-            buffers: the bytes, up to what ``legacy_end`` said.
-            until: the acknowledged length.
-            seen: how the header was when it was compared last; kept from call to call.
-            rows: how rows are stated; a row alone before new files are begun.
-            writers: writer rows as of the end of these bytes.
-            extra: entries that go with the transaction.
-
-        Returns:
-            The new flushed length.
-
-        Raises:
-            LegacyChangedError: another program wrote to the layout; nothing was written.
-            LostDataError: a file has lost bytes; nothing was written.
-            SegmentNotFoundError: the segment was deleted; nothing was committed.
-            ChunkError: storage failed; the same call may be made again.
-            LogError: whether it took place is unknown, this owner must stop.
-        """
-        length = sum(map(len, buffers))
-        async with self.lock(segment_id):
-            with self._timed("write", segment_id, length):
-                return await run_legacy_write(
-                    self._context,
-                    row,
-                    segment_id,
-                    offset,
-                    buffers,
-                    until,
-                    seen,
-                    rows,
-                    writers,
-                    extra,
-                )
-
-    async def seal_legacy(
-        self, row: LegacyRow, segment_id: int, seen: SeenHeader, rows: LegacyRows
-    ) -> None:
-        """Let the files of a sealed segment, whose bytes are all flushed, say that it is sealed.
-
-        Raises as ``write_legacy``; repeatable.
-        """
-        async with self.lock(segment_id):
-            await run_legacy_seal(self._context, row, segment_id, seen, rows)
 
     async def repack(self, extents: Sequence[Extent]) -> int:
         """Copy bytes of several segments from mostly dead chunks into one new chunk.

@@ -55,6 +55,7 @@ from siltstone.store.metrics.exposition import container_metrics, expose
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
 from siltstone.store.settings.index_folder import IndexFolders
 from siltstone.store.settings.plugin_options import with_place
+from siltstone.store.write_through import open_hooks
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
@@ -111,7 +112,7 @@ class Assembly:
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
-        from siltstone.container.container import open_container
+        from siltstone.container.container import StoreHooks, open_container
 
         check_process()  # Ahead of the claim, which would fence a healthy owner.
         folder = await self._run(
@@ -130,8 +131,11 @@ class Assembly:
             index_folder=folder,
             owner=self.owner,
             takeover=takeover,
-            # A switch to another place takes the name away while it holds the logs.
-            confirm=lambda found: check_there(uncached(found)),
+            hooks=StoreHooks(
+                # A switch to another place takes the name away while it holds the logs.
+                confirm=lambda found: check_there(uncached(found)),
+                open_layout=open_hooks,
+            ),
         )
         return await self._named(opening, log)
 

@@ -18,7 +18,7 @@ FUNCTION_LINES_MAX = 60
 FILES_OVER: Mapping[str, int] = {
     "siltstone/container/changes/segment_changes.py": 425,  # segments and tables, made and removed
     "siltstone/container/commit/pipeline.py": 436,  # from an operation to an acknowledged one
-    "siltstone/container/container.py": 610,  # the life of an owner, and what it shows
+    "siltstone/container/container.py": 620,  # the life of an owner, and what it shows
     "siltstone/container/reader/read_container.py": 735,  # the life of a reader, and what it shows
     "siltstone/container/recovery/lossy_recovery.py": 402,  # one recovery, step by step
     "siltstone/core/errors.py": 450,  # one tree, which a handler reads from its root

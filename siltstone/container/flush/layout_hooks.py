@@ -128,8 +128,8 @@ class LayoutHooks(Protocol):
 class NoLayoutHooks:
     """No layout is written: each segment has chunks of the store's own."""
 
-    adoption: Final = None
-    unsettled: Final = frozenset[int]()
+    adoption: str | None = None
+    unsettled: Collection[int] = frozenset()
 
     def writes(self, segment_id: int) -> bool:
         """See ``LayoutHooks.writes``."""
@@ -229,9 +229,17 @@ class WrittenLayout:
 
 def written_layout(owner: LayoutOwner, open_hooks: OpenHooks) -> WrittenLayout:
     """The layout that an owner writes in, as its rows say when it opens."""
-    if written_adoption(owner.context.pipeline.replica.tables) is None:
+    if pending_legacy(owner.context.pipeline.replica.tables, NEW_SEGMENTS) is None:
         return WrittenLayout()
     return WrittenLayout(open_hooks(owner))
+
+
+def refuse_layout(owner: LayoutOwner) -> LayoutHooks:
+    """The ``OpenHooks`` of an owner that was given none. Raises ``CapabilityError``."""
+    raise CapabilityError(
+        "the rows say that a legacy layout is written, and nothing here can do that",
+        container=owner.container,
+    )
 
 
 def written_adoption(tables: Tables) -> str | None:

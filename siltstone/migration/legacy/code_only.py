@@ -10,9 +10,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from siltstone.container.flush.layout_hooks import LayoutHooks, LayoutOwner
-from siltstone.container.flush.legacy_writer import begin_hooks, name_problem
-from siltstone.container.models.legacy import LegacyLayout, LegacySegment
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import CapabilityError, StoreError
 from siltstone.migration.legacy.files import LegacyFile, resolve
@@ -23,8 +20,9 @@ from siltstone.migration.legacy.importer import IN_PLACE_BYTES_MAX
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.names import Naming, chunk_of, header_of, is_chained, read_name
 from siltstone.migration.legacy.plan import MARK, Action, MigrationPlan, PlannedLegacySegment
+from siltstone.migration.legacy.write_through.begin import LegacyLayout, LegacySegment
+from siltstone.migration.legacy.write_through.layout import can_be_written, name_problem
 from siltstone.migration.source.places import LegacyPlace
-from siltstone.segments.legacy_layout import can_be_written
 from siltstone.store.assemble import storage_of
 from siltstone.store.store import Store
 
@@ -153,24 +151,6 @@ def plan_writing(
     return WritingPlan(
         plan=replace(plan, segments=tuple(planned)), segments=tuple(segments), layout=layout
     )
-
-
-def begin_writing(store: Store, writing: WritingPlan) -> None:
-    """Write in the layout from now on, all that came and what is made later. Repeatable.
-
-    Raises:
-        CapabilityError: this service cannot do what that takes; nothing was done.
-        StoreError: another layout is written already.
-        SegmentNotFoundError: a segment is not there.
-        LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
-    """
-
-    async def begin(owner: LayoutOwner, hooks: LayoutHooks) -> LayoutHooks:
-        index = owner.container
-        mine = [one for one in writing.segments if store.container_index(one.name) == index]
-        return await begin_hooks(owner, hooks, writing.layout, mine)
-
-    store.begin_layout(begin)
 
 
 def _headers(layout: LayoutFindings, place: LegacyPlace) -> dict[str, bytes]:

@@ -26,7 +26,7 @@ from siltstone.migration.legacy.names import (
     read_name,
     suffix_of,
 )
-from siltstone.segments.legacy_layout import FILE_BYTES_MAX, SEALED
+from siltstone.migration.legacy.write_through.layout import FILE_BYTES_MAX, SEALED
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
 

@@ -22,11 +22,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from siltstone.core.errors import StoreError
-from siltstone.segments.legacy_layout import HEADER as HEADER
-from siltstone.segments.legacy_layout import chunk_of as chunk_of
-from siltstone.segments.legacy_layout import header_of as header_of
 from siltstone.segments.simplified_layout import SIMPLIFIED, is_simplified
 
+HEADER: Final = "$header"
 REPLACING: Final = ".replace.tmp"
 
 _CHUNK = re.compile(r"(.+)\$offset\.([0-9]+)", re.DOTALL)
@@ -40,6 +38,16 @@ _STATE = re.compile(r"(.+)\$state[12]?", re.DOTALL)
 _STATE_ON_HDFS = re.compile(_STATE.pattern + _BEHIND, re.DOTALL)
 _BOOKS: Final = "_system/containers/metadata"
 """With the number of a container after it, which is no offset."""
+
+
+def header_of(segment: str) -> str:
+    """Name of a segment's header."""
+    return segment + HEADER
+
+
+def chunk_of(segment: str, start: int) -> str:
+    """Name of the chunk that a segment begins at an offset."""
+    return f"{segment}$offset.{start}"
 
 
 class LegacyLayoutError(StoreError):

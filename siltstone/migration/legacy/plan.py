@@ -16,9 +16,15 @@ from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.constants import RESERVED_PREFIX, check_segment_name
 from siltstone.core.errors import SegmentNameError
 from siltstone.migration.legacy.findings import ImportVerdict, LayoutFindings, LegacyFinding, Reason
-from siltstone.segments.legacy_layout import MARK as MARK
-from siltstone.segments.legacy_layout import ORIGIN as ORIGIN
-from siltstone.segments.legacy_layout import SOURCE as SOURCE
+
+MARK: Final = "siltstone.legacy"
+"""The attribute that names the migration."""
+
+ORIGIN: Final = "siltstone.legacy.origin"
+"""The attribute that says what the segment was in the legacy layout."""
+
+SOURCE: Final = "siltstone.legacy.segment"
+"""The attribute that names the segment of the layout."""
 
 INTERNAL: Final = "_system/containers/"
 """Segments in which the original keeps its own books; they mean nothing to a store."""

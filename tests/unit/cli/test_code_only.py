@@ -25,7 +25,7 @@ from siltstone.core.errors import (
     SegmentNameError,
     SiltstoneError,
 )
-from siltstone.segments.legacy_layout import LegacyChangedError
+from siltstone.migration.legacy.write_through.layout import LegacyChangedError
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command, Ran
 from tests.unit.cli.test_migrate_verbs import TWO, fingerprint, rolling, shown, written

@@ -21,7 +21,7 @@ from siltstone.core.errors import (
     SegmentExistsError,
     SiltstoneError,
 )
-from siltstone.segments.legacy_layout import LegacyChangedError
+from siltstone.migration.legacy.write_through.layout import LegacyChangedError
 from siltstone.store.store import Store
 from tests.unit.cli.test_code_only import Killed, collect, flush_quietly, prepared_store
 from tests.unit.cli.test_migrate_verbs import rolling, written

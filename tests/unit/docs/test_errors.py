@@ -16,8 +16,8 @@ from siltstone.core.open_files import ChunkOpenFilesError, LogOpenFilesError
 from siltstone.migration.legacy.header import ChunkOrderError, HeaderError
 from siltstone.migration.legacy.imported import MigrationStateError
 from siltstone.migration.legacy.names import LegacyLayoutError, NoLegacyLayoutError
+from siltstone.migration.legacy.write_through.layout import LegacyChangedError
 from siltstone.pipelines.work import PipelineError
-from siltstone.segments.legacy_layout import LegacyChangedError
 from siltstone.store.handles.arguments import SeveralContainersError
 from siltstone.store.handles.event_buffer import BufferedWriteError
 from siltstone.store.handles.streams import PartialAppendError

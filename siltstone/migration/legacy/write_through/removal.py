@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError
 from siltstone.core.records.legacy_row import LegacyRow
-from siltstone.segments.legacy_files import read_header
-from siltstone.segments.legacy_layout import (
+from siltstone.migration.legacy.names import chunk_of
+from siltstone.migration.legacy.write_through.files import read_header
+from siltstone.migration.legacy.write_through.layout import (
     SEALED,
     ahead_starts,
-    chunk_of,
     file_bytes,
     header_ahead,
     header_begin,

@@ -20,7 +20,7 @@ from siltstone.core.records.legacy_row import LegacyRow
 from siltstone.core.storage.block_reads import read_exactly
 from siltstone.core.storage.cached import uncached
 from siltstone.core.storage.optional_verbs import overwrite
-from siltstone.segments.legacy_layout import (
+from siltstone.migration.legacy.write_through.layout import (
     SEALED,
     FilePart,
     LegacyChangedError,

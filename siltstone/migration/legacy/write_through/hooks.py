@@ -1,4 +1,4 @@
-"""The segments of a container that are written in a legacy layout, and what is refused for them."""
+"""What a legacy layout requires of an owner that writes its segments there: the hooks."""
 
 from __future__ import annotations
 
@@ -6,55 +6,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.flush.flush_plan import FlushRange, bytes_of
 from siltstone.container.flush.layout_hooks import LayoutHooks, LayoutOwner
-from siltstone.container.flush.legacy_removal import remove_ahead, remove_header
-from siltstone.container.models.legacy import LegacyLayout, LegacySegment
 from siltstone.container.state.live_segments import living_states
 from siltstone.container.state.open_segment import OpenSegment
-from siltstone.core.checksums import crc32c
-from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import (
-    CapabilityError,
     SegmentExistsError,
     SegmentNameError,
     SegmentNotFoundError,
-    StoreError,
 )
-from siltstone.core.records.adoption_row import AdoptionRow
 from siltstone.core.records.chunk import Chunk
-from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.legacy_row import NEW_SEGMENTS, LegacyRow
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import TaskKind
 from siltstone.core.records.writer_row import WriterRow
-from siltstone.metadata.adoption_rows import adoption_pages, layout_adoption, put_adoption
-from siltstone.metadata.changes import put_counter
+from siltstone.metadata.adoption_rows import layout_adoption
 from siltstone.metadata.import_rows import is_any_named, put_import_chunk
 from siltstone.metadata.legacy_rows import pending_legacy, put_legacy, remove_legacy
-from siltstone.segments.legacy_files import SeenHeader
-from siltstone.segments.legacy_layout import (
-    MARK,
-    ORIGIN,
-    SOURCE,
-    can_be_written,
-    chunk_of,
-    header_of,
-    new_origin,
+from siltstone.migration.legacy.names import chunk_of, header_of
+from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE
+from siltstone.migration.legacy.write_through.files import SeenHeader
+from siltstone.migration.legacy.write_through.flush import (
+    LegacyRows,
+    plan_next,
+    run_flush,
+    run_seal,
 )
-from siltstone.segments.write_legacy import LegacyRows
-
-KEY_PART_BYTES_MAX = 255 - 40
-"""Of a part of a segment's name: the offset of a file, and what tells its epoch, come after it."""
+from siltstone.migration.legacy.write_through.layout import name_problem, new_origin
+from siltstone.migration.legacy.write_through.removal import remove_ahead, remove_header
 
 
 class LegacyWriter:
     """The hooks of a legacy layout that an owner writes in.
 
     Attributes:
-        adoption: that the files belong to.
         unsettled: segments that are sealed, and whose files may not say so yet.
 
     Args, besides the owner:
@@ -72,8 +58,12 @@ class LegacyWriter:
         self._stating = LegacyRows(_rows, self._state_row)
         self._seen: dict[int, SeenHeader] = {}
         self._new = new
-        self.adoption = layout_adoption(self._tables, new)
         self.unsettled: dict[int, None] = {}
+
+    @property
+    def adoption(self) -> str:
+        """See ``LayoutHooks.adoption``."""
+        return layout_adoption(self._tables, self._new)
 
     def _row_of(self, segment_id: int) -> LegacyRow | None:
         """How a segment is written; ``None`` when that is as in any other store."""
@@ -133,7 +123,8 @@ class LegacyWriter:
 
     def plan(self, segment: OpenSegment, end: int) -> int:
         """See ``LayoutHooks.plan``."""
-        return self._segments.legacy_end(self._row(segment), segment.segment_id, end)
+        row, context = self._row(segment), self._segments.context
+        return plan_next(context, row, segment.segment_id, end)[1][-1].end
 
     def _row(self, segment: OpenSegment) -> LegacyRow:
         row = self._row_of(segment.segment_id)
@@ -148,20 +139,30 @@ class LegacyWriter:
         extra: tuple[TableEntry, ...],
     ) -> None:
         """See ``LayoutHooks.write``. Raises ``LegacyChangedError``, too; nothing was written."""
-        row = self._row(segment)
+        row, segment_id = self._row(segment), segment.segment_id
         # An owner that knows it was overtaken need not touch what the newer one may have ended.
         await self._pipeline.barrier()
-        await self._segments.write_legacy(
-            row,
-            segment.segment_id,
-            segment.flushed,
-            bytes_of(FlushRange(segment=segment, start=segment.flushed, end=end)),
-            until=segment.length,
-            seen=self._seen.setdefault(segment.segment_id, SeenHeader()),
-            rows=self._stating,
-            writers=writers,
-            extra=extra,
-        )
+        buffers = bytes_of(FlushRange(segment=segment, start=segment.flushed, end=end))
+        offset, until = segment.flushed, segment.length
+        context = self._segments.context
+        metrics, length = context.storage.metrics, sum(map(len, buffers))
+        async with self._segments.lock(segment_id):
+            with metrics.timed("write", segments="user", length=length):
+                await run_flush(
+                    context,
+                    row,
+                    segment_id,
+                    offset,
+                    buffers,
+                    until,
+                    self._seen_of(segment_id),
+                    self._stating,
+                    writers,
+                    extra,
+                )
+
+    def _seen_of(self, segment_id: int) -> SeenHeader:
+        return self._seen.setdefault(segment_id, SeenHeader())
 
     async def _state_row(self, row: LegacyRow) -> None:
         await self._pipeline.update([put_legacy(row)])
@@ -184,12 +185,16 @@ class LegacyWriter:
             if sealed is None or segment.flushed != sealed:
                 return
             await self._pipeline.barrier()
-            seen = self._seen.setdefault(segment.segment_id, SeenHeader())
             try:
-                await self._segments.seal_legacy(row, segment.segment_id, seen, self._stating)
+                await self._seal(row, segment.segment_id)
             except SegmentNotFoundError:
                 await self._pipeline.settled()
         self.unsettled.pop(segment.segment_id, None)
+
+    async def _seal(self, row: LegacyRow, segment_id: int) -> None:
+        async with self._segments.lock(segment_id):
+            seen = self._seen_of(segment_id)
+            await run_seal(self._segments.context, row, segment_id, seen, self._stating)
 
     async def on_deleted(self, segment_id: int) -> Sequence[TableEntry]:
         """See ``LayoutHooks.on_deleted``.
@@ -220,73 +225,6 @@ def open_hooks(owner: LayoutOwner) -> LayoutHooks:
     return hooks
 
 
-async def begin_hooks(
-    owner: LayoutOwner,
-    hooks: LayoutHooks,
-    layout: LegacyLayout,
-    segments: Sequence[LegacySegment],
-) -> LayoutHooks:
-    """Write in a legacy layout from now on; return its hooks. Repeatable.
-
-    Args:
-        owner: of the segments.
-        hooks: those that it has.
-        layout: where, and how names begin that belong to it.
-        segments: of this owner, all of them in place.
-
-    Raises:
-        CapabilityError: the service cannot do what that takes.
-        StoreError: another layout is written already.
-        SegmentNotFoundError: a segment is not there.
-    """
-    pipeline = owner.context.pipeline
-    if not can_be_written(owner.context.storage.capabilities):
-        raise CapabilityError(
-            "this service cannot write a legacy layout: files of it grow, and are sealed"
-        )
-    if hooks.adoption is not None:
-        if hooks.adoption != layout.adoption:
-            raise StoreError("the store writes another legacy layout", adoption=hooks.adoption)
-        await pipeline.barrier()
-        return hooks
-    session_id = await _session(pipeline, layout.adoption)
-    entries: list[TableEntry] = []
-    for one in segments:
-        segment_id = pipeline.replica.rows.pending_find(one.name)
-        if segment_id is None:
-            raise SegmentNotFoundError("no such segment", segment=one.name)
-        entries.append(put_legacy(_row(layout, one, segment_id, session_id)))
-    new = LegacyRow(
-        segment_id=NEW_SEGMENTS,
-        session_id=session_id,
-        rolling_bytes=layout.rolling_bytes,
-        prefix=layout.prefix,
-        source=layout.under,
-        suffix=layout.suffix,
-    )
-    # Last, for this one lets the others count.
-    entries.append(put_legacy(new))
-    for begin in range(0, len(entries), ROWS_PER_SLICE):
-        await pipeline.update(entries[begin : begin + ROWS_PER_SLICE])
-    return LegacyWriter(owner, new)
-
-
-async def _session(pipeline: Pipeline, adoption: str) -> int:
-    """A session whose objects belong to the adoption; made if there is none."""
-    for page in adoption_pages(pipeline.replica.tables):
-        for row in page:
-            if row.adoption == adoption:
-                return row.session_id
-    session_id = pipeline.replica.rows.pending_counter(CounterKind.SEGMENT_ID)
-    await pipeline.update(
-        [
-            put_counter(CounterKind.SEGMENT_ID, session_id + 1),
-            put_adoption(AdoptionRow(session_id=session_id, adoption=adoption)),
-        ]
-    )
-    return session_id
-
-
 def _begun(new: LegacyRow, segment_id: int, name: str) -> LegacyRow | None:
     """The row of a segment that has nothing in the layout yet; ``None`` if it is to have none."""
     if not name.startswith(new.source):
@@ -294,36 +232,6 @@ def _begun(new: LegacyRow, segment_id: int, name: str) -> LegacyRow | None:
     return replace(new, segment_id=segment_id, source=name.removeprefix(new.source))
 
 
-def name_problem(source: str) -> str:
-    """Why a segment of this name cannot be written in a legacy layout; empty when it can."""
-    if "&" in source:
-        return "the name holds &, which no header can hold"
-    if any(part in ("", ".", "..") for part in source.split("/")):
-        return "the name is no path below a folder"
-    if max(len(part.encode("utf-8")) for part in source.split("/")) > KEY_PART_BYTES_MAX:
-        return "the name is too long for a file"
-    return ""
-
-
 def _rows(row: LegacyRow, chunks: Sequence[Chunk]) -> tuple[TableEntry, ...]:
     names = (put_import_chunk(chunk.name, chunk.chunk_id) for chunk in chunks)
     return (put_legacy(row), *names)
-
-
-def _row(
-    layout: LegacyLayout, segment: LegacySegment, segment_id: int, session_id: int
-) -> LegacyRow:
-    header = segment.header or b""
-    return LegacyRow(
-        segment_id=segment_id,
-        session_id=session_id,
-        rolling_bytes=segment.rolling_bytes,
-        prefix=layout.prefix,
-        source=segment.source,
-        suffix=segment.suffix,
-        header_length=len(header),
-        header_crc=crc32c(header),
-        listed=segment.listed,
-        bare=segment.bare,
-        sealed=segment.sealed,
-    )

@@ -15,23 +15,16 @@ from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import Capabilities
 from siltstone.core.errors import ChunkError
 from siltstone.core.records.legacy_row import LegacyRow
-
-HEADER: Final = "$header"
+from siltstone.migration.legacy.names import chunk_of, header_of
 
 SEALED: Final = "_sealed"
 """What the name of a sealed file ends with, where modes do not tell."""
 
-MARK: Final = "siltstone.legacy"
-"""The attribute that names the migration."""
-
-ORIGIN: Final = "siltstone.legacy.origin"
-"""The attribute that says what the segment was in the legacy layout."""
-
-SOURCE: Final = "siltstone.legacy.segment"
-"""The attribute that names the segment of the layout."""
-
 FILE_BYTES_MAX: Final = 2**40
 """A file of a segment without rolling ends here, far below every file system's limit."""
+
+KEY_PART_BYTES_MAX: Final = 255 - 40
+"""Of a part of a segment's name: the offset of a file, and what tells its epoch, come after it."""
 
 
 class LegacyChangedError(ChunkError):
@@ -65,14 +58,15 @@ def can_be_written(able: Capabilities) -> bool:
     return able.append and able.overwrite and able.seal
 
 
-def header_of(segment: str) -> str:
-    """Name of a segment's header."""
-    return segment + HEADER
-
-
-def chunk_of(segment: str, start: int) -> str:
-    """Name of the chunk that a segment begins at an offset."""
-    return f"{segment}$offset.{start}"
+def name_problem(source: str) -> str:
+    """Why a segment of this name cannot be written in a legacy layout; empty when it can."""
+    if "&" in source:
+        return "the name holds &, which no header can hold"
+    if any(part in ("", ".", "..") for part in source.split("/")):
+        return "the name is no path below a folder"
+    if max(len(part.encode("utf-8")) for part in source.split("/")) > KEY_PART_BYTES_MAX:
+        return "the name is too long for a file"
+    return ""
 
 
 def new_origin(row: LegacyRow) -> str:

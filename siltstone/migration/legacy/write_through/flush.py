@@ -20,10 +20,7 @@ from siltstone.core.records.legacy_row import LegacyRow
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.storage.block_sums import block_count, extend_sums, patches
-from siltstone.segments.chunk_cuts import BufferCutter
-from siltstone.segments.chunk_writes import read_back
-from siltstone.segments.context import Context
-from siltstone.segments.legacy_files import (
+from siltstone.migration.legacy.write_through.files import (
     SeenHeader,
     check_before,
     check_epochs,
@@ -32,7 +29,7 @@ from siltstone.segments.legacy_files import (
     seal_files,
     write_part,
 )
-from siltstone.segments.legacy_layout import (
+from siltstone.migration.legacy.write_through.layout import (
     FilePart,
     LegacyChangedError,
     file_bytes,
@@ -44,6 +41,9 @@ from siltstone.segments.legacy_layout import (
     with_header,
     withdrawn,
 )
+from siltstone.segments.chunk_cuts import BufferCutter
+from siltstone.segments.chunk_writes import read_back
+from siltstone.segments.context import Context
 from siltstone.segments.read import sums_between
 from siltstone.segments.seal import seal_all
 
@@ -115,7 +115,7 @@ def plan_next(
     return last, plan_parts(row, opened, begin, end, parts_max=PARTS_MAX)
 
 
-def plan_legacy_commit(
+def plan_commit(
     layout: Layout, row: LegacyRow, last: LastFile | None, written: Sequence[WrittenPart]
 ) -> LayoutChange:
     """Plan the one transaction of a flush.
@@ -163,7 +163,7 @@ def plan_legacy_commit(
     )
 
 
-async def run_legacy_write(
+async def run_flush(
     context: Context,
     row: LegacyRow,
     segment_id: int,
@@ -175,7 +175,30 @@ async def run_legacy_write(
     writers: tuple[WriterRow, ...],
     extra: tuple[TableEntry, ...],
 ) -> int:
-    """See ``PackingSegmentStorage.write_legacy``. The caller holds the segment's lock."""
+    """Put bytes at the flushed length into files, durably, and state it.
+
+    Args:
+        context: of the segment layer.
+        row: of the segment.
+        segment_id: the segment, whose lock the caller holds; no other one shares its last file.
+        offset: where the bytes begin; the flushed length.
+        buffers: the bytes, up to where ``plan_next`` says.
+        until: the acknowledged length.
+        seen: how the header was when it was compared last; kept from call to call.
+        rows: how rows are stated; a row alone before new files are begun.
+        writers: writer rows as of the end of these bytes.
+        extra: entries that go with the transaction.
+
+    Returns:
+        The new flushed length.
+
+    Raises:
+        LegacyChangedError: another program wrote to the layout; nothing was written.
+        LostDataError: a file has lost bytes; nothing was written.
+        SegmentNotFoundError: the segment was deleted; nothing was committed.
+        ChunkError: storage failed; the same call may be made again.
+        LogError: whether it took place is unknown, this owner must stop.
+    """
     layout = context.layout_ending_at(context.live_state(segment_id), offset)
     cutter = BufferCutter(buffers, offset)
     last, parts = plan_next(context, row, segment_id, cutter.end)
@@ -196,7 +219,7 @@ async def run_legacy_write(
     if text:
         await _header(context, row, text, last, offset, until, SeenHeader())
     row = reached(replace(with_header(row, text), listed=""), cutter.end)
-    change = plan_legacy_commit(layout, row, last, written)
+    change = plan_commit(layout, row, last, written)
     entries = rows.entries(
         row, [c for c in change.chunks_put if last is None or c.name != last.chunk.name]
     )
@@ -208,10 +231,13 @@ async def run_legacy_write(
     return cutter.end
 
 
-async def run_legacy_seal(
+async def run_seal(
     context: Context, row: LegacyRow, segment_id: int, seen: SeenHeader, rows: LegacyRows
 ) -> None:
-    """See ``PackingSegmentStorage.seal_legacy``. The caller holds the segment's lock."""
+    """Let the files of a sealed segment, whose bytes are all flushed, say that it is sealed.
+
+    The caller holds the segment's lock. Repeatable; raises as ``run_flush``.
+    """
     layout = context.layouts.layout(segment_id)
     last = last_file(context, segment_id)
     key = "" if last is None else last.chunk.name
