@@ -31,7 +31,7 @@ def check_growth(before: Chunk, after: Chunk) -> None:
 def check_chunk(chunk: Chunk, stat: ChunkStat) -> None:
     """I2: the committed length is not above the physical length; in place, they are equal.
 
-    A file of a legacy layout that the store itself writes is in place and open: it may be longer.
+    An open one in place is still written, so it may be longer: A20 is its rule.
 
     Raises:
         LostDataError: the chunk is shorter.

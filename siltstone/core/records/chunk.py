@@ -62,8 +62,8 @@ class Chunk:
 def ended(chunk: Chunk) -> Chunk:
     """The row of a chunk to which its segment writes no more.
 
-    An open one in place is a file of a legacy layout that the store wrote. It stays open: its bytes
-    may be followed by others that were written and never committed by a transaction.
+    One in place that is open stays open: its bytes may be followed by others that were written and
+    never committed by a transaction.
     """
     return replace(chunk, closed=chunk.closed or not chunk.in_place)
 
