@@ -51,7 +51,7 @@ class GcsPlace:
 
         It heeds the condition of an upload, so what is measured is what the service is sent.
         """
-        proof._proven.add((self.server.endpoint, BUCKET))
+        proof.PROOFS.take((self.server.endpoint, BUCKET))
         storage = GcsChunkStorage(GcsSettings.model_validate(self.options))
         try:
             yield storage
