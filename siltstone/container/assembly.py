@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -29,7 +30,7 @@ from siltstone.container.garbage.collector import Collector
 from siltstone.container.garbage.garbage import GarbageVerbs
 from siltstone.container.garbage.import_sweep import ImportSweep
 from siltstone.container.garbage.sweeper import Sweeper, SweepScope
-from siltstone.container.health.metrics_reporter import Measuring
+from siltstone.container.health.metrics_reporter import FrameMeter, Measuring
 from siltstone.container.health.monitor import Gauge, HealthMonitor
 from siltstone.container.health.space import SpaceWatch
 from siltstone.container.imports.adoptions import Adoptions
@@ -49,6 +50,7 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog, TendedLog
 from siltstone.core.layout_store import LayoutChange
+from siltstone.core.metrics import APPEND_WAIT
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.text import uuid_text
 from siltstone.journal.journal import Journal
@@ -126,6 +128,7 @@ class OwnerParts:
             deadline_s=settings.append_deadline_s,
             segments=replica.dirty.__len__,
             on_bound=self._flush_wanted.set,
+            on_wait=partial(storage.metrics.observe, APPEND_WAIT),
         )
         self.pressure.add(sum(segment.tail.size for segment in replica.dirty.values()))
         self.table_pressure = Pressure(
@@ -134,6 +137,7 @@ class OwnerParts:
             on_bound=self._table_flush_wanted.set,
         )
         self.table_pressure.add(replica.table_tail.size)
+        self._frames = FrameMeter(storage.metrics)
         self.pipeline = Pipeline(
             self.log,
             environment,
@@ -142,6 +146,7 @@ class OwnerParts:
             self.table_pressure,
             self._failed,
             log_first=claimed.log_first,
+            on_frame=self._frames.count if storage.metrics.enabled else None,
         )
         self._context = OwnerContext(
             pipeline=self.pipeline,
@@ -230,6 +235,7 @@ class OwnerParts:
             tidying,
             self.index,
             self._silent,
+            wanted=self.found.repaired,
         )
 
     def _build_verbs(self) -> None:
@@ -350,7 +356,7 @@ class OwnerParts:
         if isinstance(self.log, TendedLog):
             group.create_task(LogCare(self.log, self.pipeline, self.environment).run())
         if self.storage.metrics.enabled:
-            group.create_task(Measuring(self).run())
+            group.create_task(Measuring(self, self._frames).run())
 
     @property
     def working(self) -> Sequence[Works]:

@@ -133,8 +133,7 @@ class Container:
         await parts.checkpointer.write_first(
             where.index_files, where.index_version, where.index_crc
         )
-        parts.checkpointer.wanted = where.repaired
-        journal.patient = True
+        journal.begin_service()
         self._main = asyncio.create_task(self._run(), name=f"container-{journal.container}")
         if where.recovered is not None and where.recovered.owners >= OWNERS_MAX:
             await self._put_in_order()
@@ -208,7 +207,7 @@ class Container:
                 await settle(self._parts, choice, self._claimed.log_end)
         finally:
             self._parts.stopped.set()
-            self._parts.journal.patient = False
+            self._parts.journal.end_service()
             await end_owner(self._parts, self._main, self._pipeline_task)
 
     # --- segments ---------------------------------------------------------------------------------

@@ -62,10 +62,6 @@ class Journal:
         next_file: number of the first file.
         next_sequence: sequence of the first batch.
         file_bytes_max: size beyond which a batch goes to a new file.
-
-    Attributes:
-        patient: wait for a storage that does not answer, up to ten minutes, before a record is
-            sent to it at all. Set while the owner is open: then no caller waits for one record.
     """
 
     def __init__(
@@ -90,7 +86,7 @@ class Journal:
         self._file_bytes_max = file_bytes_max
         self._lock = asyncio.Lock()
         self._failure: LogError | None = None
-        self.patient = False
+        self._in_service = False
         self._file = _OpenFile(name="", length=0, writes=0)
         self._files: list[str] = []
         self._checkpoints: list[DurableCheckpoint] = []
@@ -305,10 +301,22 @@ class Journal:
         await self._attempt(data, alone=alone)
         return self._next_file - 1
 
+    def begin_service(self) -> None:
+        """The owner is open, so no caller waits for one record.
+
+        From now on, before a record is sent to a storage that does not answer, wait for it, up to
+        ten minutes.
+        """
+        self._in_service = True
+
+    def end_service(self) -> None:
+        """The owner closes: wait no longer."""
+        self._in_service = False
+
     async def _answering(self) -> None:
         """Wait while storage is not known to answer: it should not be asked by an attempt."""
         waited_s = 0.0
-        while self.patient and self._storage.silent and waited_s < PATIENCE_S:
+        while self._in_service and self._storage.silent and waited_s < PATIENCE_S:
             await self._environment.sleep(BACKOFF_S)
             waited_s += BACKOFF_S
 

@@ -30,6 +30,7 @@ from siltstone.core.errors import (
     SegmentNotFoundError,
     SegmentNotSealedError,
 )
+from siltstone.core.metrics import CONCAT_BYTES
 from siltstone.core.records.piece import TABLE_HEADER
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry, record_length
@@ -45,11 +46,7 @@ TRUNCATIONS_MAX = 10
 
 
 class Concatenator:
-    """Joins segments of one owned container.
-
-    Attributes:
-        on_bytes: called with how many bytes were joined, and ``copied`` or ``by_reference``.
-    """
+    """Joins segments of one owned container."""
 
     def __init__(
         self,
@@ -77,7 +74,7 @@ class Concatenator:
         self._joins = joins
         self._layout = layout
         self._on_joined = on_joined
-        self.on_bytes: Callable[[int, str], None] = lambda length, how: None
+        self._metrics = context.storage.metrics
 
     async def concat(self, target: str, source: str) -> int:
         """Join ``source`` to the end of ``target``; return where its bytes begin. Repeatable.
@@ -168,7 +165,7 @@ class Concatenator:
             self._pressure.release(length)
             raise
         await future
-        self.on_bytes(len(data), "copied")
+        self._metrics.add(CONCAT_BYTES, len(data), "copied")
         return offset
 
     async def _join_large(self, target: OpenSegment, source: OpenSegment) -> int:
@@ -249,7 +246,7 @@ class Concatenator:
             await self._joins.show(joining, entries)
         else:
             await self._segments.concat(joining, extra=entries)
-        self.on_bytes(length, "by_reference")
+        self._metrics.add(CONCAT_BYTES, length, "by_reference")
 
     def _now_ms(self) -> int:
         return int(self._environment.time() * 1000)

@@ -37,11 +37,12 @@ class Pressure:
         deadline_s: how long a caller waits.
         segments: tells how many segments have such bytes. With more than one for each
             ``SEGMENT_BYTES`` of the bound, their state would take more memory than the bytes may.
+        on_bound: called when there is no room.
+        on_wait: called with the seconds that a caller waited before it continued.
 
     Attributes:
         open: whether a caller may continue without waiting; read on the hot path.
         held_bytes: bytes that are counted at the moment.
-        on_wait: called with the seconds that a caller waited before it continued.
     """
 
     __slots__ = (
@@ -49,13 +50,13 @@ class Pressure:
         "_deadline_s",
         "_delay_s",
         "_on_bound",
+        "_on_wait",
         "_refusal",
         "_segments",
         "_segments_max",
         "_timer",
         "_waiters",
         "held_bytes",
-        "on_wait",
         "open",
     )
 
@@ -66,6 +67,7 @@ class Pressure:
         deadline_s: float,
         segments: Callable[[], int] = lambda: 0,
         on_bound: Callable[[], None] = lambda: None,
+        on_wait: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._bound = bound
         self._segments = segments
@@ -78,7 +80,7 @@ class Pressure:
         self.held_bytes = 0
         self.open = True
         self._on_bound = on_bound
-        self.on_wait: Callable[[float], None] = lambda _: None
+        self._on_wait = on_wait
 
     @property
     def over(self) -> bool:
@@ -153,7 +155,7 @@ class Pressure:
         try:
             async with asyncio.timeout(self._deadline_s):
                 await future
-            self.on_wait(loop.time() - since_s)
+            self._on_wait(loop.time() - since_s)
         except TimeoutError as error:
             self._withdraw(count, future)
             raise BackPressureError(

@@ -51,6 +51,10 @@ UPDATE_BYTES = TABLE_HEADER.size + record_length(())
 Mark = tuple[asyncio.Future[int] | None, bool]
 """A moment: done once all before it is acknowledged; whether that confirms the owner again."""
 
+OnFrame = Callable[[int, int, int, int, float], None]
+"""Called with each acknowledged frame: its index, its bytes of users and of tables, how many wait
+for it, and the seconds that the log took."""
+
 
 class Pipeline(Admission):
     """The commit pipeline of an owned container; also its ``LogWriter``.
@@ -60,8 +64,6 @@ class Pipeline(Admission):
         replica: the acknowledged state.
         started: whether the open batch is on its way to the log.
         log_first: index of the first frame that the log keeps.
-        on_frame: called, if set, with each acknowledged frame: its index, its bytes of users and of
-            tables, how many wait for it, and the seconds that the log took.
         body_bytes_max: most bytes of a frame's body.
         calls: those to the log.
     """
@@ -76,12 +78,13 @@ class Pipeline(Admission):
         on_failure: Callable[[SiltstoneError], None],
         *,
         log_first: int,
+        on_frame: OnFrame | None = None,
     ) -> None:
         super().__init__(environment, table_pressure)
         self.replica = replica
         self.batch = Batch()
         self.log_first = log_first
-        self.on_frame: Callable[[int, int, int, int, float], None] | None = None
+        self._on_frame = on_frame
         self.body_bytes_max = log.frame_bytes_max - OVERHEAD_BYTES - TIME_BYTES
         self._log = log
         self._pressure = pressure
@@ -329,10 +332,10 @@ class Pipeline(Admission):
         dropped = replica.acknowledge(updates, sealed, index, made_ms)
         if dropped:
             self._pressure.release(dropped)
-        if self.on_frame is not None:
+        if self._on_frame is not None:
             users = sum(len(piece.data) for piece in sealed)
             took_s = self._loop.time() - self._sent_s
-            self.on_frame(index, users, tables, len(batch.futures), took_s)
+            self._on_frame(index, users, tables, len(batch.futures), took_s)
 
     def _refuse(self, batch: Batch, error: StorageFullError) -> None:
         """Tier 1 had no room: what was assigned from this batch on did not happen."""

@@ -42,9 +42,11 @@ class Checkpointer:
     """Writes checkpoints when they are due.
 
     Attributes:
-        wanted: write one as soon as possible, whatever its age: the boot found damage that a new
-            one replaces.
         tidying: drops after each checkpoint what it made unnecessary.
+
+    Args, besides its neighbours:
+        wanted: whether to write one as soon as possible, whatever its age: the boot found damage
+            that a new one replaces.
     """
 
     def __init__(
@@ -56,6 +58,8 @@ class Checkpointer:
         tidying: Tidying,
         index: Index,
         suspended: Callable[[], bool],
+        *,
+        wanted: bool,
     ) -> None:
         pipeline, environment = context.pipeline, context.environment
         self._pipeline = pipeline
@@ -73,7 +77,7 @@ class Checkpointer:
         self._budget = UploadBudget()
         self._lock = asyncio.Lock()
         self._time_s = environment.monotonic()
-        self.wanted = False
+        self._wanted = wanted
         self.tidying = tidying
         self.backoff = Backoff(environment, suspended)
 
@@ -133,7 +137,7 @@ class Checkpointer:
 
     def _due(self) -> bool:
         grown, settings = self.grown, self._settings
-        if self.wanted or grown >= settings.checkpoint_bytes:
+        if self._wanted or grown >= settings.checkpoint_bytes:
             return True
         age = self._environment.monotonic() - self._time_s
         old = grown > 0 and age >= settings.checkpoint_age_s
@@ -189,7 +193,7 @@ class Checkpointer:
                     )
                 )
             self._time_s = self._environment.monotonic()
-            self.wanted = False
+            self._wanted = False
             await self._point_at(name)
             await self.tidying.tidy()
 

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import nlargest
+from typing import Protocol
 
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.flush.flush_plan import (
     FlushRange,
     bytes_of,
@@ -28,7 +28,7 @@ from siltstone.container.flush.layout_hooks import LayoutHooks, WrittenLayout
 from siltstone.container.models.settings import ContainerSettings, FlushPolicy
 from siltstone.container.state.backoff import Backoff, woken
 from siltstone.container.state.open_segment import OpenSegment
-from siltstone.container.state.replica import advanced
+from siltstone.container.state.replica import Replica, advanced
 from siltstone.container.state.tail import TailPiece
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -38,9 +38,11 @@ from siltstone.core.errors import (
     LogError,
     OutcomeUnknownError,
     SegmentNotFoundError,
+    SiltstoneError,
     StorageFullError,
 )
 from siltstone.core.layout_store import NewChunk
+from siltstone.core.log_writer import LogWriter
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.writer_row import WriterRow
@@ -61,6 +63,22 @@ NAMES_TOLD_MAX = 3
 """How many names the error of a failed flush of many tells."""
 
 
+class FlushLog(LogWriter, Protocol):
+    """What a flush needs of the commit pipeline.
+
+    Attributes:
+        replica: the acknowledged state.
+        failure: why no more updates are taken, if so.
+    """
+
+    replica: Replica
+    failure: SiltstoneError | None
+
+    async def settled(self) -> bool:
+        """Wait for all that is assigned."""
+        ...
+
+
 class SegmentFlusher:
     """Flushes the segments of one owned container.
 
@@ -71,7 +89,7 @@ class SegmentFlusher:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: FlushLog,
         storage: PackingSegmentStorage,
         environment: Environment,
         settings: ContainerSettings,

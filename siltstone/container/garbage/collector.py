@@ -32,6 +32,7 @@ from siltstone.core.errors import (
     CorruptDataError,
     StorageSuspendedError,
 )
+from siltstone.core.metrics import GARBAGE
 from siltstone.core.records.adoption_row import AdoptionRow
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.table_record import TableEntry
@@ -86,8 +87,6 @@ class Collector:
     Attributes:
         backoff: why it last failed.
         lock: held while tasks are carried out.
-        on_outcome: called with what became of a deletion: ``deleted``, ``retried``, ``not_sent``,
-            ``set_aside`` or ``kept``.
 
     Args, besides its neighbours:
         imports: carries out tasks of import sessions.
@@ -128,7 +127,7 @@ class Collector:
         self._on_trimmed = on_trimmed
         self.lock = asyncio.Lock()
         self.backoff = Backoff(environment, suspended)
-        self.on_outcome: Callable[[str], None] = lambda _: None
+        self._metrics = context.storage.metrics
         self._date_looks = DateLooks(environment)
 
     def wake(self) -> None:
@@ -364,19 +363,19 @@ class Collector:
     def _after(self, task: Task, error: ChunkError | None) -> list[TableEntry]:
         """The entries that follow a deletion: the task is done, or comes again later."""
         if error is None:
-            self.on_outcome("deleted")
+            self._metrics.add(GARBAGE, 1, "deleted")
             in_place = self._rows.pending_chunk(task.subject)
             return [remove_task(task), *(remove_chunk(in_place) if in_place else ())]
         if isinstance(error, StorageSuspendedError):
             # Nothing was attempted.
-            self.on_outcome("not_sent")
+            self._metrics.add(GARBAGE, 1, "not_sent")
             wait_ms = RETRY_MS
             return [remove_task(task), put_task(replace(task, due_ms=self._now_ms() + wait_ms))]
         attempts = task.attempts + 1
         failed = replace(task, attempts=attempts, reason=str(error))
         if attempts >= self._settings.garbage_attempts:
             return self._set_aside(failed, str(error))
-        self.on_outcome("retried")
+        self._metrics.add(GARBAGE, 1, "retried")
         wait_ms = min(RETRY_MS_MAX, RETRY_MS * 2 ** (attempts - 1))
         return [remove_task(task), put_task(replace(failed, due_ms=self._now_ms() + wait_ms))]
 
@@ -385,14 +384,14 @@ class Collector:
 
         An object that a session never gave to a visible segment is forgotten: nothing owns it.
         """
-        self.on_outcome("kept")
+        self._metrics.add(GARBAGE, 1, "kept")
         if adoption is None:
             return [remove_task(task), *remove_chunk(chunk)]
         return [remove_task(task), put_task(replace(task, stage=TaskStage.KEPT, due_ms=KEPT_MS))]
 
     def _set_aside(self, task: Task, reason: str) -> list[TableEntry]:
         """The entries that keep a task for a person."""
-        self.on_outcome("set_aside")
+        self._metrics.add(GARBAGE, 1, "set_aside")
         logger.error("chunk cannot be deleted: chunk=%s %s", task.name, reason)
         kept = replace(task, stage=TaskStage.FAILED, due_ms=NEVER_MS, reason=reason)
         return [remove_task(task), put_task(kept)]

@@ -102,6 +102,28 @@ class LogByteCounter:
             self.size -= self._buckets.popleft()[2]
 
 
+class FrameMeter:
+    """Measures each acknowledged frame, and knows the bytes that the log keeps.
+
+    Attributes:
+        kept: counts them.
+    """
+
+    def __init__(self, metrics: m.Metrics) -> None:
+        self.kept = LogByteCounter()
+        self._metrics = metrics
+
+    def count(self, index: int, user: int, table: int, requests: int, seconds: float) -> None:
+        """See ``pipeline.OnFrame``."""
+        metrics = self._metrics
+        self.kept.add(index, user + table)
+        metrics.observe(m.LOG_APPEND, seconds)
+        metrics.add(m.LOG_FRAMES, 1)
+        metrics.add(m.LOG_BYTES, user, "user")
+        metrics.add(m.LOG_BYTES, table, "table")
+        metrics.add(m.LOG_REQUESTS, requests)
+
+
 class MeasuredParts(Protocol):
     """The parts of an owned container that are measured."""
 
@@ -125,20 +147,14 @@ class MeasuredParts(Protocol):
 class Measuring:
     """Feeds the metrics of one owned container, which are enabled."""
 
-    def __init__(self, parts: MeasuredParts) -> None:
+    def __init__(self, parts: MeasuredParts, frames: FrameMeter) -> None:
         self._parts = parts
         self._metrics = parts.storage.metrics
-        self._kept = LogByteCounter()
+        self._kept = frames.kept
         self._rewritten = 0
         self._read_backs_failed = 0
         self._seldom_at = 0.0
         self._counted: dict[m.Metric, tuple[int, int]] = {}
-        parts.pipeline.on_frame = self._frame
-        parts.pressure.on_wait = lambda waited_s: self._metrics.observe(m.APPEND_WAIT, waited_s)
-        parts.collector.on_outcome = lambda outcome: self._metrics.add(m.GARBAGE, 1, outcome)
-        parts.concatenator.on_bytes = lambda length, how: self._metrics.add(
-            m.CONCAT_BYTES, length, how
-        )
 
     async def run(self) -> None:
         """Set the gauges every second until cancelled."""
@@ -230,12 +246,3 @@ class Measuring:
         """Count the tasks, up to ten pages of rows."""
         pages = self._parts.pipeline.replica.rows.task_pages()
         return sum(len(page) for page in islice(pages, TASK_PAGES))
-
-    def _frame(self, index: int, user: int, table: int, requests: int, seconds: float) -> None:
-        metrics = self._metrics
-        self._kept.add(index, user + table)
-        metrics.observe(m.LOG_APPEND, seconds)
-        metrics.add(m.LOG_FRAMES, 1)
-        metrics.add(m.LOG_BYTES, user, "user")
-        metrics.add(m.LOG_BYTES, table, "table")
-        metrics.add(m.LOG_REQUESTS, requests)

@@ -16,11 +16,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from siltstone.container.boot.claim import packing_storage
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.flush.layout_hooks import WrittenLayout, forget_layout
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.models.recovery_report import LostRange, SegmentRecovery
@@ -80,6 +78,10 @@ class LoglessWriter:
         entry = self.replica.tables.pending(table_id, key)
         return None if entry is None else entry.value
 
+    async def settled(self) -> bool:
+        """See ``FlushLog.settled``: an update is applied at once, so nothing waits."""
+        return True
+
     async def update(self, entries: Sequence[TableEntry], *, relief: bool = True) -> int:
         """See ``LogWriter.update``."""
         update = self.replica.tables.assign(entries)
@@ -116,7 +118,7 @@ async def make_base(
             end = min(begin + policy.chunk_bytes, part.length)
             await segments.put_back(part.segment_id, part.offset + begin, part.read(begin, end))
     flusher = SegmentFlusher(
-        cast("Pipeline", writer),  # of a pipeline it uses what ``writer`` has
+        writer,
         segments,
         environment,
         settings,

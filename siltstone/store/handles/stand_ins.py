@@ -8,7 +8,7 @@ handles another object to hold; no call on the way checks a flag.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from siltstone.core.errors import ReadOnlyError, SiltstoneError
 
@@ -16,46 +16,21 @@ if TYPE_CHECKING:
     from siltstone.container.container import Container
     from siltstone.container.reader.read_container import ReadContainer
 
-WRITING_VERBS: Final = frozenset(
-    {
-        "adoptions",
-        "append",
-        "append_as",
-        "append_many",
-        "begin_layout",
-        "checkpoint",
-        "collect",
-        "compaction",
-        "commit",
-        "concat",
-        "create",
-        "create_table",
-        "delete",
-        "end_layout",
-        "flush",
-        "frame_data_max",
-        "imports",
-        "keep_sums",
-        "make",
-        "record_sums",
-        "register_writer",
-        "rename",
-        "seal",
-        "truncate",
-        "update",
-    }
-)
-"""What only an owner of a container has."""
-
 
 class _ReadOnlyContainer:
     def __init__(self, reader: ReadContainer) -> None:
         self._reader = reader
 
     def __getattr__(self, name: str) -> Any:
-        if name in WRITING_VERBS:
-            raise ReadOnlyError("the store was opened read-only", verb=name)
-        return getattr(self._reader, name)
+        try:
+            return getattr(self._reader, name)
+        except AttributeError:
+            # Only a refusal pays for this import.
+            from siltstone.container.container import Container
+
+            if hasattr(Container, name) or name in Container.__annotations__:
+                raise ReadOnlyError("the store was opened read-only", verb=name) from None
+            raise
 
 
 class _RefusingContainer:

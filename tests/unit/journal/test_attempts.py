@@ -71,8 +71,7 @@ def test_a_patient_journal_sends_nothing_while_storage_is_silent() -> None:
     async def run() -> None:
         stage = Silence(begin=0, end=7)
         owner = await opened(stage=stage)
-        assert owner.journal.patient is False
-        owner.journal.patient = True
+        owner.journal.begin_service()
         stage.attach(owner)
         await owner.flush(10)
         assert stage.slept == [BACKOFF_S] * 7
@@ -85,7 +84,7 @@ def test_patience_ends_and_the_record_is_sent_all_the_same() -> None:
     async def run() -> None:
         stage = Silence(begin=0, end=float("inf"))
         owner = await opened(stage=stage)
-        owner.journal.patient = True
+        owner.journal.begin_service()
         stage.attach(owner)
         await owner.flush(10)
         assert sum(stage.slept) == pytest.approx(PATIENCE_S, abs=2 * BACKOFF_S)
@@ -111,7 +110,7 @@ def test_each_attempt_waits_the_last_one_too(failures: int) -> None:
         stage = Silence(begin=failures, end=failures + 6)
         owner = await opened(stage=stage)
         owner.client.fates = iter([Fate.LOST_CALL] * failures)
-        owner.journal.patient = True
+        owner.journal.begin_service()
         stage.attach(owner)
         await owner.flush(10)
         assert stage.slept[failures:] == [BACKOFF_S] * 6

@@ -18,6 +18,7 @@ from siltstone.core.errors import (
     SiltstoneError,
     StorageSuspendedError,
 )
+from siltstone.core.metrics import GARBAGE, Metric, Metrics
 from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.task import Task, TaskStage
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
@@ -39,10 +40,20 @@ def failing_deletes(call: StorageCall) -> Fate:
     return Fate.REFUSED if call.operation == "delete" else Fate.DONE
 
 
+class Outcomes(Metrics):
+    """What became of deletions, one after another."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def add(self, metric: Metric, amount: float, *labels: str) -> None:
+        if metric is GARBAGE:
+            self.seen += labels
+
+
 def outcomes(owner: Owner) -> list[str]:
-    seen: list[str] = []
-    owner.container._parts.collector.on_outcome = seen.append
-    return seen
+    metrics = owner.container._parts.collector._metrics = Outcomes()
+    return metrics.seen
 
 
 def test_a_task_is_carried_out_from_its_due_time_on() -> None:

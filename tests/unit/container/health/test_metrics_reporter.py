@@ -84,11 +84,10 @@ def test_what_becomes_of_garbage_and_of_those_who_wait() -> None:
     settings = with_settings(garbage_delay_s=0.0, garbage_interval_s=1e6, garbage_attempts=2)
 
     async def whole(made: World) -> None:
-        owner = await made.open()
-        container, parts = owner.container, owner.container._parts
         recorder = Recorder()
-        parts.storage.metrics = recorder
-        measuring = Measuring(parts)
+        owner = await made.open(metrics=recorder)
+        container, parts = owner.container, owner.container._parts
+        measuring = Measuring(parts, parts._frames)
         await container.create("a")
         await container.append("a", pattern(1, 40_000))
         await container.flush()

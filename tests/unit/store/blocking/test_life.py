@@ -15,6 +15,7 @@ import textwrap
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -22,7 +23,7 @@ import siltstone
 from siltstone.container.container import Container
 from siltstone.container.reader.read_container import ReadContainer
 from siltstone.store.blocking.background_loop import BackgroundLoop
-from siltstone.store.handles.stand_ins import WRITING_VERBS
+from siltstone.store.handles.stand_ins import read_only_container
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -55,8 +56,15 @@ def test_the_verbs_that_write_are_those_that_readers_lack() -> None:
     def public(kind: type) -> set[str]:
         return {name for name in (*dir(kind), *kind.__annotations__) if not name.startswith("_")}
 
-    life = {"closed", "epoch", "failure", "wait_stopped"}
-    assert public(Container) - public(ReadContainer) - life == WRITING_VERBS
+    shown = read_only_container(create_autospec(ReadContainer, instance=True))
+    writing = public(Container) - public(ReadContainer)
+    assert {"append", "commit", "create", "update", "frame_data_max"} <= writing
+    for verb in writing:
+        with pytest.raises(siltstone.ReadOnlyError, match="read-only"):
+            getattr(shown, verb)
+    assert callable(shown.read)
+    with pytest.raises(AttributeError):
+        shown.unheard_of  # type: ignore[attr-defined] # noqa: B018
 
 
 def test_a_closed_store_says_so(tmp_path: Path) -> None:
