@@ -23,17 +23,19 @@ def place(tmp_path: Path) -> Path:
     return copy
 
 
-def run(place: Path, *line: str) -> str:
-    installed = place / "installed"
-    environment = {
+def environment_of(place: Path) -> dict[str, str]:
+    return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join((str(installed), str(ROOT))),
+        "PYTHONPATH": os.pathsep.join((str(place / "installed"), str(ROOT))),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+
+
+def run(place: Path, *line: str) -> str:
     ran = subprocess.run(
         [sys.executable, "-m", *line],
         cwd=place,
-        env=environment,
+        env=environment_of(place),
         capture_output=True,
         text=True,
         timeout=200,
@@ -71,3 +73,32 @@ def test_the_template_is_installed_and_its_suite_is_green(place: Path) -> None:
     assert passed is not None
     assert int(passed[1]) > 250, told
     assert "failed" not in told
+
+
+def test_a_binding_that_imports_old_paths_works_and_is_warned(place: Path) -> None:
+    errors = place / "siltstone_shelf" / "errors.py"
+    old = "from siltstone.core.throttling import ChunkThrottledError\n"
+    errors.write_text(
+        errors.read_text().replace(
+            "from siltstone.core.errors", f"{old}from siltstone.core.errors", 1
+        )
+        + "\nassert issubclass(ChunkThrottledError, Exception)\n"
+    )
+    install(place)
+    program = f"""
+import siltstone
+from siltstone_shelf.plugin import siltstone_chunk_storage as make
+storage = make("shelf", {{"path": {str(place / "here.db")!r}}})
+storage.create("data/a", [b"bytes"])
+print(storage.stat("data/a").length)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-W", "always::DeprecationWarning", "-c", program],
+        env=environment_of(place),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout == "5\n"
+    told = "DeprecationWarning: siltstone.core.throttling is siltstone.core.errors now"
+    assert f"errors.py:9: {told}" in ended.stderr
