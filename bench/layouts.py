@@ -16,8 +16,9 @@ from bench.figure import MICROSECONDS, Figure, alternate
 from bench.workshop import Loop, Workshop, distinct, seconds_of
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.container.container import Container, open_container
+from siltstone.container.container import Container
 from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.opening import open_container
 from siltstone.core.chunk_names import data_chunk
 from siltstone.core.constants import BLOCK_BYTES, MIB
 from siltstone.core.environment import SystemEnvironment

@@ -10,8 +10,9 @@ from bench.figure import Better, Figure, Unit
 from bench.workshop import Workshop
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
-from siltstone.container.container import Container, open_container
+from siltstone.container.container import Container
 from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.opening import open_container
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.constants import MIB
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage

@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
-from siltstone.container.boot.claim import Claimed, packing_storage, replay, segment_storage
+from siltstone.container.boot.claim import Claimed, packing_storage, segment_storage
 from siltstone.container.changes.concat import Concatenator
 from siltstone.container.changes.segment_changes import SegmentVerbs, TableVerbs
 from siltstone.container.changes.transactions import Committer
@@ -45,7 +44,8 @@ from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.table_feed import TableFeed
 from siltstone.container.retention.retention import Retention
 from siltstone.container.state.backoff import Backoff
-from siltstone.container.state.replica import FlushMarks, log_held_by
+from siltstone.container.state.boot_state import BootState
+from siltstone.container.state.replica import FlushMarks, Replica, log_held_by
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog, TendedLog
@@ -55,6 +55,7 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.text import uuid_text
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.metadata.index import Index
 from siltstone.metadata.layout_store import TableLayoutStore
 from siltstone.metadata.rows import Rows
 
@@ -105,22 +106,20 @@ class OwnerParts:
         layouts = () if where.recovered is None else where.recovered.layouts
         self.pinned = PinnedLayoutStore(self.journal, layouts, self._statement)
         self.system = segment_storage(storage, self.pinned, environment, settings)
-
-    def _statement(self, change: LayoutChange) -> tuple[int, int]:
-        return self.table_writer.statement(change)
-
-    async def build(self, claimed: Claimed, index_folder: Path) -> None:
-        """Build the replica, then everything that works on it, each part after what it needs."""
-        environment, settings, storage = self.environment, self.settings, self.storage
-        marks = FlushMarks(
+        self.marks = FlushMarks(
             segment_bytes=self.policy.size_bytes,
             on_segment=self._flush_wanted.set,
             table_bytes=settings.table_flush_bytes,
             on_table=self._table_flush_wanted.set,
         )
-        replica, self.index, self.found = await replay(
-            claimed, self.log, self.system, storage, environment, settings, index_folder, marks
-        )
+
+    def _statement(self, change: LayoutChange) -> tuple[int, int]:
+        return self.table_writer.statement(change)
+
+    def build(self, claimed: Claimed, replica: Replica, index: Index, where: BootState) -> None:
+        """Make everything that works on the replica, each part after what it needs."""
+        environment, settings, storage = self.environment, self.settings, self.storage
+        self.index, self.found = index, where
         if self.found.recovered is not None:
             replica.exposure.cover(self.found.recovered.safe_index)
         self.pressure = Pressure(

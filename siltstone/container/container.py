@@ -9,22 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siltstone.container.assembly import OwnerParts
-from siltstone.container.boot.claim import Claimed, bridged, claim
+from siltstone.container.boot.claim import Claimed
 from siltstone.container.changes.segment_changes import NewSegment
 from siltstone.container.check.checker import ContainerSnapshot, check_container
 from siltstone.container.check.examine import examine_chunks
 from siltstone.container.close.owner_end import end_owner
-from siltstone.container.close.settlement import OWNERS_MAX, settle
+from siltstone.container.close.settlement import settle
 from siltstone.container.commit.repeats import assured
 from siltstone.container.compact.compaction import Compaction
-from siltstone.container.flush.layout_hooks import OpenHooks, refuse_layout
 from siltstone.container.garbage.garbage import GarbageVerbs
 from siltstone.container.health.monitor import ContainerHealth
 from siltstone.container.imports.record_sums import keep_sums, record_sums
@@ -40,32 +37,20 @@ from siltstone.container.models.segments import (
     TableValue,
     WriterInfo,
 )
-from siltstone.container.models.settings import CloseFlush, ContainerSettings
+from siltstone.container.models.settings import CloseFlush
 from siltstone.container.models.tables import UpdatePage
 from siltstone.container.reads.pinned_maps import Pins, writers_of
 from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.row_pages import RowPage, row_page
 from siltstone.container.retention.retention import Retention
-from siltstone.container.state.log_scan import LOG_POOL
 from siltstone.container.state.table_snapshots import LivingSnapshot
-from siltstone.core.chunk_names import claim_file
-from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import Environment
 from siltstone.core.errors import (
-    ChunkError,
-    CorruptDataError,
-    LogError,
     LostDataError,
     SiltstoneError,
-    StorageFullError,
-    StoreError,
 )
-from siltstone.core.fenced_log import FencedLog
-from siltstone.core.metrics import NO_METRICS, Metrics
-from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.records.keys import RowKind
 from siltstone.core.records.segment_state import SegmentState
-from siltstone.core.storage.uncancellable import WholeClose, closed_in_time
+from siltstone.core.storage.uncancellable import WholeClose
 from siltstone.segments.page_cache_reads import ReadPlace
 
 if TYPE_CHECKING:
@@ -117,38 +102,10 @@ class Container:
 
     # --- life -------------------------------------------------------------------------------------
 
-    async def _boot(self, owner: str) -> None:
-        """The last steps of a boot: state the claim, write the first checkpoint twice, open."""
-        parts = self._parts
-        journal = parts.journal
-        record = Claim(
-            lineage=journal.lineage,
-            epoch=journal.epoch,
-            owner=owner,
-            claimed_ms=int(parts.environment.time() * 1000),
-        )
-        name = claim_file(journal.container, journal.epoch)
-        await parts.storage.create(name, [encode_claim(record)])
-        where = parts.found
-        await parts.checkpointer.write_first(
-            where.index_files, where.index_version, where.index_crc
-        )
-        journal.begin_service()
-        self._main = asyncio.create_task(self._run(), name=f"container-{journal.container}")
-        if where.recovered is not None and where.recovered.owners >= OWNERS_MAX:
-            await self._put_in_order()
-
-    async def _put_in_order(self) -> None:
-        """Flush everything and write a checkpoint, which drops what many short owners left.
-
-        Each left files that a boot lists or reads, and none lived until a checkpoint was due.
-        """
-        try:
-            await self.flush()
-            await self.checkpoint()
-        except (ChunkError, CorruptDataError, StorageFullError, StoreError) as error:
-            self._parts.pipeline.check_alive()
-            logger.warning("could not drop what older owners left: %s", error)
+    def begin(self) -> None:
+        """Begin the background work: the owner is open."""
+        self._parts.journal.begin_service()
+        self._main = asyncio.create_task(self._run(), name=f"container-{self._parts.container}")
 
     async def _run(self) -> None:
         """Run the background work; whatever ends it unexpectedly closes the container."""
@@ -536,84 +493,3 @@ class Container:
         if self._closed or self.failure is not None:
             raise self._parts.pipeline.closed_error()
         return self._parts.reading
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreHooks:
-    """What a store does while one of its containers opens.
-
-    Attributes:
-        confirm: looks at long-term storage after the claim, before more is written; its errors end
-            the opening. ``None`` looks at nothing.
-        open_layout: called where rows say that a layout of another program is written.
-    """
-
-    confirm: Callable[[ChunkStorage], None] | None = None
-    open_layout: OpenHooks = refuse_layout
-
-
-_NO_STORE = StoreHooks()
-
-
-async def open_container(
-    *,
-    container: int,
-    log: FencedLog,
-    storage: ChunkStorage,
-    environment: Environment,
-    settings: ContainerSettings,
-    index_folder: Path,
-    owner: str,
-    takeover: bool,
-    metrics: Metrics = NO_METRICS,
-    hooks: StoreHooks = _NO_STORE,
-) -> Container:
-    """Claim a container and bring it up.
-
-    The container owns ``log`` and ``storage`` from now on and closes them, also when opening fails.
-
-    Args:
-        container: its index in the store.
-        log: its tier-1 log, not claimed yet.
-        storage: long-term storage of the store.
-        environment: gives time, chance and threads.
-        settings: its knobs.
-        index_folder: where the local index lies; a cache of this container alone.
-        owner: what others are told about this owner.
-        metrics: takes what is measured.
-        takeover: claim although a live owner exists.
-        hooks: what the store does meanwhile.
-
-    Raises:
-        StoreInUseError: a live owner exists and ``takeover`` is false.
-        LogLostError: tier 1 is lost; only an explicit recovery can continue.
-        CorruptDataError: journal, log or index checkpoint are damaged.
-        ChunkError: long-term storage did not answer.
-    """
-    chunks = bridged(storage, environment, settings, metrics)
-    opened: Container | None = None
-    try:
-        claimed = await claim(
-            log,
-            chunks,
-            environment,
-            container,
-            owner=owner,
-            takeover=takeover,
-            confirm=hooks.confirm,
-        )
-        parts = OwnerParts(
-            claimed, container, log, chunks, environment, settings, hooks.open_layout
-        )
-        await parts.build(claimed, index_folder)
-        opened = Container(claimed, parts)
-        await opened._boot(owner)
-    except BaseException:
-        with suppress(LogError, ChunkError):  # what came before tells that something hangs
-            if opened is not None:
-                await opened.close()
-            else:
-                await closed_in_time(environment, LOG_POOL, log.close, "tier 1")
-                await chunks.close()
-        raise
-    return opened

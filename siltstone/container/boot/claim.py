@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -64,77 +64,122 @@ class Claimed:
     dropped_tail: int
 
 
-async def claim(
-    log: FencedLog,
-    storage: AsyncChunkStorage,
-    environment: Environment,
-    container: int,
-    *,
-    owner: str,
-    takeover: bool,
-    confirm: Callable[[ChunkStorage], None] | None = None,
-) -> Claimed:
-    """Claim the log, above every epoch that the journal shows, and find what to boot from.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownJournal:
+    """What a journal and its log tell before the log is claimed.
+
+    Attributes:
+        above: the highest epoch that any file of the journal is of.
+        log_first: the first index that the log kept before the journal was read.
+        recovered: what the journal states; ``None`` in a new container.
+        tried: lineage of a new container whose first boots failed, if any did.
+    """
+
+    above: int
+    log_first: int
+    recovered: Recovered | None
+    tried: bytes | None
+
+
+async def list_journal(
+    log: FencedLog, storage: AsyncChunkStorage, environment: Environment, container: int
+) -> KnownJournal:
+    """Find the highest epoch and the lineage of the container.
 
     Raises:
-        StoreInUseError: a live owner holds it and ``takeover`` is false.
-        LogLostError: the log is not the one that the journal belongs to, or older.
         LogError: the log failed, or does not answer.
-        FencedError: another owner claimed it in the meantime.
         CorruptDataError: the journal is damaged beyond what recovery may pass over.
     """
     above = await list_epochs(storage, container)
     first = await first_answer(environment, container, partial(_first, log))
-    before = await recover_known(
+    recovered = await recover_known(
         storage, environment, container, EPOCH_END, partial(is_used_log, log), LOG_POOL
     )
     tried: bytes | None = None
-    if before is None:
+    if recovered is None:
         tried = await environment.run_blocking(LOG_POOL, lambda: _tried_before(log))
+    return KnownJournal(above=above, log_first=first, recovered=recovered, tried=tried)
+
+
+async def claim_log(
+    known: KnownJournal, log: FencedLog, environment: Environment, *, owner: str, takeover: bool
+) -> tuple[int, bytes]:
+    """Look at the log, then claim it; return this owner's epoch and the lineage.
+
+    Raises:
+        StoreInUseError: a live owner holds it and ``takeover`` is false.
+        LogLostError: the log is not the one that the journal belongs to, or older. Nothing was
+            written to it.
+        LogError: the log failed.
+        FencedError: another owner claimed it in the meantime.
+    """
+    recovered = known.recovered
+    if recovered is not None:
+        where = found(recovered.checkpoint.lineage, recovered)
+        await environment.run_blocking(LOG_POOL, lambda: _look_at(log, where, known.log_first))
+        lineage = recovered.checkpoint.lineage
     else:
-        where = found(before.checkpoint.lineage, before)
-        await environment.run_blocking(LOG_POOL, lambda: _look_at(log, where, first))
-    lineage = before.checkpoint.lineage if before is not None else tried or environment.uuid()
-    epoch = await environment.run_blocking(
-        LOG_POOL,
-        partial(
-            log.claim,
-            lineage=lineage,
-            new=before is None and tried is None,
-            above=above,
-            takeover=takeover,
-            owner=owner,
-        ),
+        lineage = known.tried or environment.uuid()
+    claim = partial(
+        log.claim,
+        lineage=lineage,
+        new=recovered is None and known.tried is None,
+        above=known.above,
+        takeover=takeover,
+        owner=owner,
     )
-    if confirm is not None:
-        await storage.run("stat", "", confirm)
+    return await environment.run_blocking(LOG_POOL, claim), lineage
+
+
+@asynccontextmanager
+async def fenced_rather_than_lost(
+    log: FencedLog, environment: Environment, epoch: int
+) -> AsyncIterator[None]:
+    """Raise ``FencedError`` for a loss that a newer owner explains.
+
+    Newer owners delete what older ones boot from, and that must not look like a loss.
+    """
     try:
-        return await _claimed(log, storage, environment, container, epoch, before, lineage)
+        yield
     except LogLostError as error:
-        # Newer owners delete what older ones boot from, and that must not look like a loss.
         newest = await environment.run_blocking(LOG_POOL, log.newest_epoch)
         if newest > epoch:
             raise FencedError("a newer epoch owns the log", epoch=newest) from error
         raise
 
 
-async def _claimed(
-    log: FencedLog,
+async def read_journal_again(
+    known: KnownJournal,
     storage: AsyncChunkStorage,
     environment: Environment,
     container: int,
     epoch: int,
-    before: Recovered | None,
     lineage: bytes,
-) -> Claimed:
-    """Find what to boot from, now that the log is claimed."""
-    # Listed again: whatever an older owner wrote before it was fenced counts, nothing later does.
+) -> BootState:
+    """Find what to boot from, now that the log is claimed.
+
+    Whatever an older owner wrote before it was fenced counts, nothing later does.
+
+    Raises:
+        LogLostError: the journal is of another history, or gone.
+        CorruptDataError: it is damaged beyond what recovery may pass over.
+    """
     recovered = await recover(storage, environment, container, epoch)
     if recovered is not None and recovered.checkpoint.lineage != lineage:
         raise LogLostError("another first owner opened the container meanwhile")
-    if recovered is None and before is not None:
+    if recovered is None and known.recovered is not None:
         raise LogLostError("the journal is gone")
-    where = found(lineage, recovered)
+    return found(lineage, recovered)
+
+
+async def compare_log(
+    where: BootState, log: FencedLog, environment: Environment, epoch: int
+) -> Claimed:
+    """Check that the claimed log continues what the journal states.
+
+    Raises:
+        LogLostError: it is an older copy, was emptied, or is one of two under one store.
+    """
     first, end, dropped = await environment.run_blocking(
         LOG_POOL, lambda: (log.first(), log.end(), log.dropped_tail())
     )

@@ -13,6 +13,7 @@ from siltstone.container.flush.checkpoint_cleanup import Tidying
 from siltstone.container.flush.table_log_flusher import TableLogFlusher
 from siltstone.container.flush.upload_budget import UploadBudget
 from siltstone.container.state.backoff import Backoff
+from siltstone.container.state.boot_state import BootState
 from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     ChunkError,
@@ -105,10 +106,12 @@ class Checkpointer:
             newest_index=self._replica.newest_index,
         )
 
-    async def write_first(self, files: tuple[IndexFile, ...], version: int, crc: int) -> None:
+    async def write_first(self, where: BootState) -> None:
         """Make the epoch's first checkpoint durable, twice, and let the log point at it."""
         name = await self._journal.write_first_checkpoint(
-            lambda sequence: self.compose(sequence, files, version, crc)
+            lambda sequence: self.compose(
+                sequence, where.index_files, where.index_version, where.index_crc
+            )
         )
         await self._point_at(name)
 

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.container.container import open_container
+from siltstone.container.opening import open_container
 from siltstone.core.environment import SystemEnvironment
 from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog

@@ -12,10 +12,10 @@ from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.container.boot.claim import (
     Claimed,
-    claim,
     replay,
     scan_log,
 )
+from siltstone.container.opening import claim
 from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.replica import NO_MARKS
 from siltstone.core.chunk_names import claim_file, system_prefix
