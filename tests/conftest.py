@@ -28,8 +28,8 @@ from services.kernel_nfs import KernelNfs
 from services.server import Server
 from services.unavailable import UnavailableError
 from services.versitygw import Versitygw
-from tests.kafka_relay import KafkaRelay
 from tests.plugins.distribution import install
+from tests.support.kafka_relay import KafkaRelay
 
 # No example is slow because a machine is: on top of what the library chooses by itself in CI.
 settings.register_profile(

@@ -11,7 +11,7 @@ from siltstone.testing.chunk_checks.subject import ChunkSubject
 from siltstone.testing.chunk_checks.writes import CreateChecks, WriteChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import AZURITE
-from tests.contract.azure_services import AzureService
+from tests.support.services.azure_services import AzureService
 
 MISSING = {"append": frozenset({"concat"}), "block": frozenset({"append", "seal"})}
 

@@ -16,10 +16,10 @@ from services.fake_gcs import FakeGcs
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.core.errors import CapabilityError
 from siltstone.testing.chunk_checks.subject import at_once
-from tests.contract.gcs_services import new_bucket, settings
-from tests.contract.raw_gcs import RawGcs
-from tests.unit.bindings.gcs.stub import Stub
-from tests.unit.bindings.gcs.stub_server import StubServer, serving
+from tests.support.services.gcs_services import new_bucket, settings
+from tests.support.services.raw_gcs import RawGcs
+from tests.support.stubs.gcs_stub import Stub
+from tests.support.stubs.gcs_stub_server import StubServer, serving
 
 Ask = Callable[[RawGcs], int]
 

@@ -18,9 +18,9 @@ from siltstone.testing.chunk_checks.writes import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.deviations import Deviation
 from siltstone.testing.known_deviations import FAKE_GCS
-from tests.contract.gcs_services import TOKEN, on_fake, on_stub
-from tests.unit.bindings.gcs.stub import Stub
-from tests.unit.bindings.gcs.stub_server import StubServer, serving
+from tests.support.services.gcs_services import TOKEN, on_fake, on_stub
+from tests.support.stubs.gcs_stub import Stub
+from tests.support.stubs.gcs_stub_server import StubServer, serving
 
 MISSING = frozenset({"append", "seal"})
 

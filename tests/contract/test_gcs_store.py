@@ -11,8 +11,8 @@ import pytest
 import siltstone
 from siltstone.core.errors import SettingsError, SiltstoneError, StoreExistsError
 from siltstone.store.admin.doctor import diagnose
-from tests.unit.bindings.gcs.stub import Stub
-from tests.unit.bindings.gcs.stub_server import serving
+from tests.support.stubs.gcs_stub import Stub
+from tests.support.stubs.gcs_stub_server import serving
 
 pytestmark = [pytest.mark.services, pytest.mark.usefixtures("gcs_plugin")]
 

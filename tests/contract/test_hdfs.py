@@ -21,7 +21,7 @@ from siltstone.testing.chunk_checks.subject import ChunkSubject
 from siltstone.testing.chunk_checks.writes import CreateChecks, WriteChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import HDFS
-from tests.contract.hdfs_services import Door, HdfsService, StoppableHdfsService, new_folder
+from tests.support.services.hdfs_services import Door, HdfsService, StoppableHdfsService, new_folder
 
 ONCE = frozenset({"concat", "append"})
 GROWING = frozenset({"concat"})

@@ -18,8 +18,8 @@ from siltstone.core.errors import (
     LostDataError,
     Outcome,
 )
-from tests.contract.hdfs_services import HdfsService, new_folder, options_of
-from tests.contract.raw_hdfs import RawHdfs
+from tests.support.services.hdfs_services import HdfsService, new_folder, options_of
+from tests.support.services.raw_hdfs import RawHdfs
 
 CONTENT = bytes(range(251)) * 400
 

@@ -28,9 +28,9 @@ from siltstone.core.errors import (
     StoreExistsError,
 )
 from siltstone.store.admin.doctor import diagnose
-from tests.contract.hdfs_services import HdfsService, new_folder, options_of, settings_of
-from tests.contract.raw_hdfs import RawHdfs
-from tests.soak import share_of
+from tests.support.services.hdfs_services import HdfsService, new_folder, options_of, settings_of
+from tests.support.services.raw_hdfs import RawHdfs
+from tests.support.soak import share_of
 
 TOKEN = f"canary-{os.urandom(12).hex()}"
 

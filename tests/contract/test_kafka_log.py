@@ -8,7 +8,7 @@ from services.kafka import Kafka
 from siltstone.core.fenced_log import FencedLog
 from siltstone.testing.fenced_log_contract import FencedLogContract
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
-from tests.contract.kafka_services import CONTAINER, new_topic, settings_of
+from tests.support.services.kafka_services import CONTAINER, new_topic, settings_of
 
 
 class TestKafkaLog(FencedLogContract):

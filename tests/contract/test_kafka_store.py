@@ -16,7 +16,7 @@ from siltstone.migration.backup.create import create_backup
 from siltstone.migration.backup.restore import restore_backup
 from siltstone.store.admin.inspection import open_inspection
 from siltstone.store.site import site_of
-from tests.contract.kafka_services import Outside, new_topic, options_of
+from tests.support.services.kafka_services import Outside, new_topic, options_of
 
 CHILD = """
 import os, sys, siltstone

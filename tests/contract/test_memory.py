@@ -8,7 +8,7 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.testing.chunk_checks.stops import StopChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.faults.faulty_chunk_storage import Fate
-from tests.contract.services import BucketService, StoppableBucket
+from tests.support.services.local_services import BucketService, StoppableBucket
 
 
 class TestAll(ChunkStorageContract):

@@ -9,7 +9,7 @@ import pytest
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.faults.file_layer import FileLayer
 from siltstone.testing.faults.power_cut import PowerCut
-from tests.contract.services import FolderService, StoppableFolder
+from tests.support.services.local_services import FolderService, StoppableFolder
 
 
 class TestNfs(ChunkStorageContract):

@@ -10,9 +10,9 @@ import re
 import pytest
 
 from services.kernel_nfs import KernelNfs
-from tests.contract.nfs_mount import MOUNTS
+from tests.support.services.nfs_mount import MOUNTS
 
-SUITE = "tests/contract/nfs_mount.py"
+SUITE = "tests/support/services/nfs_mount.py"
 BETWEEN_CLIENTS = (
     "shows_at_once or another or won_once or at_once or beside or side_by_side or grew or seal"
     " or reopened or together or meanwhile or model"

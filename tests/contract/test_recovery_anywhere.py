@@ -21,13 +21,13 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.migration.files.import_files import ImportChoices, import_files
 from siltstone.migration.files.import_plan import plan_objects
 from siltstone.migration.salvage import Verdict, salvage_store
-from tests.contract import azure_services, hdfs_services, s3_services
-from tests.contract.azure_services import AzureService
-from tests.contract.gcs_services import GcsService, on_fake, on_stub
-from tests.contract.hdfs_services import HdfsService
-from tests.contract.s3_services import S3Service
-from tests.unit.bindings.gcs.stub import Stub
-from tests.unit.bindings.gcs.stub_server import serving
+from tests.support.services import azure_services, hdfs_services, s3_services
+from tests.support.services.azure_services import AzureService
+from tests.support.services.gcs_services import GcsService, on_fake, on_stub
+from tests.support.services.hdfs_services import HdfsService
+from tests.support.services.s3_services import S3Service
+from tests.support.stubs.gcs_stub import Stub
+from tests.support.stubs.gcs_stub_server import serving
 
 pytestmark = pytest.mark.services
 

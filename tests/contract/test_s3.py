@@ -21,7 +21,7 @@ from siltstone.testing.chunk_checks.subject import at_once, names
 from siltstone.testing.chunk_checks.writes import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import VERSITYGW
-from tests.contract.s3_services import MotoService, S3Service
+from tests.support.services.s3_services import MotoService, S3Service
 
 MISSING = frozenset({"append", "seal"})
 

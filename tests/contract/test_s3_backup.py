@@ -22,11 +22,11 @@ from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.work import OK
 from siltstone.store.site import site_of
-from tests.contract.s3_services import new_bucket
-from tests.contract.seeing import Seeing
 from tests.contract.test_s3_store import options, variables
-from tests.unit.migration.backups import content, content_of, files, noise
-from tests.unit.pipelines.stores import make_store
+from tests.support.migration.backups import content, content_of, files, noise
+from tests.support.seen_work import Seeing
+from tests.support.services.s3_services import new_bucket
+from tests.support.stores import make_store
 
 __all__ = ["variables"]
 

@@ -20,7 +20,7 @@ from siltstone.core.errors import (
     Outcome,
     SettingsError,
 )
-from tests.contract.s3_services import new_bucket, options_of, settings_of
+from tests.support.services.s3_services import new_bucket, options_of, settings_of
 
 CONTENT = bytes(range(251)) * 4_000
 CHANGES: dict[str, tuple[Callable[[Any, str], None], type[Exception]]] = {

@@ -25,9 +25,9 @@ from siltstone.pipelines.verify_export import (
     verify_export,
 )
 from siltstone.pipelines.work import OK, SAME
-from tests.contract.raw_s3 import RawS3
-from tests.contract.s3_services import new_bucket
-from tests.contract.seeing import Seeing
+from tests.support.seen_work import Seeing
+from tests.support.services.raw_s3 import RawS3
+from tests.support.services.s3_services import new_bucket
 
 FILE_BYTES = 100_000
 NAMES = ("a", "flights/2013 ü%", "empty")

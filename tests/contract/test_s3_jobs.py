@@ -21,9 +21,9 @@ from siltstone.pipelines.scrub import MISSING, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.work import OK
-from tests.contract.s3_services import new_bucket
-from tests.contract.seeing import Seeing
 from tests.contract.test_s3_store import options, variables
+from tests.support.seen_work import Seeing
+from tests.support.services.s3_services import new_bucket
 
 __all__ = ["variables"]
 

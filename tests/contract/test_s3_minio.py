@@ -7,7 +7,7 @@ import pytest
 from services.s3_server import S3Server
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import MINIO
-from tests.contract.s3_services import S3Service
+from tests.support.services.s3_services import S3Service
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from siltstone.core.errors import (
 )
 from siltstone.migration.salvage import salvage_store
 from siltstone.store.admin.doctor import diagnose
-from tests.contract.s3_services import S3Service, new_bucket, options_of, settings_of
+from tests.support.services.s3_services import S3Service, new_bucket, options_of, settings_of
 
 
 def options(versitygw: S3Server, bucket: str, **more: Any) -> dict[str, Any]:

@@ -20,13 +20,13 @@ from services.hdfs import Hdfs
 from services.s3_server import S3Server
 from siltstone.bindings.memory.bucket import forget_bucket, shared_bucket
 from siltstone.testing.chunk_storage_contract import ChunkService
-from tests.contract.azure_services import AzureService
-from tests.contract.azure_services import options_of as options_of_azure
-from tests.contract.gcs_services import on_stub
-from tests.contract.s3_services import S3Service, options_of
-from tests.contract.services import BucketService, FolderService
-from tests.unit.bindings.gcs.stub import Stub
-from tests.unit.bindings.gcs.stub_server import serving
+from tests.support.services.azure_services import AzureService
+from tests.support.services.azure_services import options_of as options_of_azure
+from tests.support.services.gcs_services import on_stub
+from tests.support.services.local_services import BucketService, FolderService
+from tests.support.services.s3_services import S3Service, options_of
+from tests.support.stubs.gcs_stub import Stub
+from tests.support.stubs.gcs_stub_server import serving
 
 PAIRS = [
     ("nfs", "nfs"), ("nfs", "memory"), ("memory", "nfs"), ("nfs", "s3"), ("s3", "nfs"),
@@ -94,7 +94,7 @@ def new_place(
             request.getfixturevalue("hdfs_plugin")
             namenode = request.getfixturevalue("hdfs")
             assert isinstance(namenode, Hdfs)
-            from tests.contract import hdfs_services  # where its SDK is not installed, too
+            from tests.support.services import hdfs_services  # where its SDK is not installed, too
 
             files = hdfs_services.HdfsService(server=namenode)
             return Place("hdfs", hdfs_services.options_of(namenode, files.path), files)

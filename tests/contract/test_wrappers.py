@@ -30,7 +30,7 @@ from siltstone.core.storage.retries import Retries, RetryingChunkStorage
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.testing.faults.slow_chunk_storage import SlowChunkStorage, Slowness
-from tests.contract.services import BucketService, FolderService
+from tests.support.services.local_services import BucketService, FolderService
 
 WRAPPERS = [
     CachedChunkStorage,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.canary import Show
-from tests.memory_folder import folder_in_memory
+from tests.support.faults.canary import Show
+from tests.support.memory_folder import folder_in_memory
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from tests.faults.test_every_call import (
     play_every,
     play_some,
 )
-from tests.model.container_model import ModelSegment
-from tests.unit.container.importing import found
+from tests.support.container.imported_chunks import found
+from tests.support.model.container_model import ModelSegment
 
 SAMPLE = 4
 """Runs of each operation without ``soak``."""

@@ -20,10 +20,10 @@ from siltstone.core.constants import KIB, MIB
 from siltstone.migration.backup.create import create_backup
 from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
-from tests.faults.crash_file_system import CrashFileSystem
-from tests.faults.real_disk import real_disk
-from tests.unit.migration.backups import content, content_of, noise
-from tests.unit.pipelines.stores import make_store
+from tests.support.faults.crash_file_system import CrashFileSystem
+from tests.support.faults.real_disk import real_disk
+from tests.support.migration.backups import content, content_of, noise
+from tests.support.stores import make_store
 
 KILLED = """
 import os, signal, sys

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.environment import SystemEnvironment
-from tests.faults.gate import Gate, until
-from tests.faults.kill.ledger import damage
-from tests.faults.place import STILL, Place
+from tests.support.faults.gate import Gate, until
+from tests.support.faults.place import STILL, Place
+from tests.support.kill.ledger import damage
 
 
 async def cancel_flush(folder: Path, word: str) -> None:

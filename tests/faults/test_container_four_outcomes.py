@@ -35,9 +35,7 @@ from siltstone.testing.faults.faulty_chunk_storage import (
     StorageCall,
 )
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
-from tests.model.container_model import Model, ModelSegment, compare
-from tests.soak import shared
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     close_quietly,
@@ -45,6 +43,8 @@ from tests.unit.container.container_world import (
     with_settings,
     world,
 )
+from tests.support.model.container_model import Model, ModelSegment, compare
+from tests.support.soak import shared
 
 SETTINGS = with_settings(
     chunk_bytes=4_000, flush_bytes=6_000, garbage_delay_s=1.0, append_deadline_s=5.0

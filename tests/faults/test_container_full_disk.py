@@ -33,11 +33,11 @@ from siltstone.core.errors import (
 )
 from siltstone.core.posix import FileCalls, PathName
 from siltstone.testing.faults.file_layer import FullDisk
-from tests.faults.crash_file_system import CrashFileSystem
-from tests.faults.kill.ledger import Ledger, damage
-from tests.faults.kill.payload import record
-from tests.faults.place import RESTLESS, STILL, Place
-from tests.faults.real_disk import real_disk
+from tests.support.faults.crash_file_system import CrashFileSystem
+from tests.support.faults.place import RESTLESS, STILL, Place
+from tests.support.faults.real_disk import real_disk
+from tests.support.kill.ledger import Ledger, damage
+from tests.support.kill.payload import record
 
 FILE_BYTES = 64 * KIB
 LENGTH = 6_000

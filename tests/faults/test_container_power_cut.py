@@ -25,10 +25,10 @@ from siltstone.core.errors import SiltstoneError
 from siltstone.testing.faults.file_layer import Call
 from siltstone.testing.faults.power_cut import PowerCut
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.faults.kill.ledger import Ledger, damage
-from tests.faults.kill.script import Script
-from tests.faults.place import STILL, Place
-from tests.soak import shared
+from tests.support.faults.place import STILL, Place
+from tests.support.kill.ledger import Ledger, damage
+from tests.support.kill.script import Script
+from tests.support.soak import shared
 
 SAMPLE_STEP = 47
 """CI tries every so many calls; no period of the script has this length."""

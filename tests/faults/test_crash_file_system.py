@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.crash_file_system import CrashFileSystem
-from tests.faults.real_disk import real_disk
+from tests.support.faults.crash_file_system import CrashFileSystem
+from tests.support.faults.real_disk import real_disk
 
 PATIENCE_S = 120.0
 ROOT = Path(__file__).parents[2]
 USER = """
 import sys
 from pathlib import Path
-from tests.faults.crash_file_system import CrashFileSystem
+from tests.support.faults.crash_file_system import CrashFileSystem
 
 with CrashFileSystem(Path(sys.argv[1]), mebibytes=8) as disk:
     print("mounted", flush=True)

@@ -33,8 +33,8 @@ from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from tests.faults.test_container_four_outcomes import Life, look_back
-from tests.soak import shared
-from tests.unit.container.container_world import World, small_slices, with_settings, world
+from tests.support.container.container_world import World, small_slices, with_settings, world
+from tests.support.soak import shared
 
 SETTINGS = with_settings(
     chunk_bytes=2_000,

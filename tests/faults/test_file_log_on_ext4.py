@@ -15,8 +15,8 @@ import pytest
 from siltstone.core.constants import KIB
 from siltstone.core.errors import LogError
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.faults.crash_file_system import CrashFileSystem
-from tests.faults.real_disk import real_disk
+from tests.support.faults.crash_file_system import CrashFileSystem
+from tests.support.faults.real_disk import real_disk
 
 LINEAGE = bytes(range(16))
 

@@ -19,7 +19,7 @@ import pytest
 import siltstone
 from siltstone.cli.main import run
 from siltstone.core.errors import ChunkUnavailableError
-from tests.faults.hanging import HangingFolder, made_store
+from tests.support.faults.hanging_folder import HangingFolder, made_store
 
 WAIT_S = 300
 
@@ -104,7 +104,7 @@ def test_an_asyncio_program_goes_on_while_its_store_is_closed(tmp_path: Path) ->
 PROGRAM = """
 import sys
 import siltstone
-from tests.faults.hanging import HangingFolder
+from tests.support.faults.hanging_folder import HangingFolder
 
 place, how = sys.argv[1:]
 folder = HangingFolder()

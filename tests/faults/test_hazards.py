@@ -37,14 +37,14 @@ from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.memory.shared_log import SharedLog
-from tests.faults.zombie import PausingEnvironment
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     pattern,
     with_settings,
     world,
 )
+from tests.support.faults.zombie import PausingEnvironment
 
 QUIET = with_settings(
     flush_age_s=1e6, table_flush_age_s=1e6, checkpoint_age_s=1e6, garbage_interval_s=1e6

@@ -21,10 +21,10 @@ import pytest
 from siltstone.container.reader.read_container import ReadContainer
 from siltstone.core.errors import FencedError, SegmentNotFoundError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog
-from tests.faults.acknowledged import Acknowledged
-from tests.soak import shared
-from tests.unit.container.container_world import Owner, World, close_quietly, with_settings
-from tests.unit.tier1.file.log_world import DirectDisk, Interrupt, log_at
+from tests.support.container.container_world import Owner, World, close_quietly, with_settings
+from tests.support.faults.acknowledged import Acknowledged
+from tests.support.file_log.log_world import DirectDisk, Interrupt, log_at
+from tests.support.soak import shared
 
 QUIET = with_settings(
     flush_bytes=1 << 30,

@@ -23,10 +23,10 @@ from siltstone.core.environment import Pool
 from siltstone.core.errors import SiltstoneError, StoreInUseError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.faults.acknowledged import Acknowledged
-from tests.faults.place import NoSync
-from tests.faults.zombie import OldOwner, PausingEnvironment
-from tests.unit.container.container_world import Owner, World, with_settings, world
+from tests.support.container.container_world import Owner, World, with_settings, world
+from tests.support.faults.acknowledged import Acknowledged
+from tests.support.faults.place import NoSync
+from tests.support.faults.zombie import OldOwner, PausingEnvironment
 
 T = TypeVar("T")
 

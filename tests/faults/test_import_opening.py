@@ -31,10 +31,10 @@ from tests.faults.test_every_call import (
     play_some,
 )
 from tests.faults.test_imports import NEVER, brought, given
-from tests.faults.zombie import OldOwner, PausingEnvironment
-from tests.model.container_model import ModelSegment
-from tests.unit.container.container_world import Owner, World, close_quietly, world
-from tests.unit.container.importing import bring, content, gives, left
+from tests.support.container.container_world import Owner, World, close_quietly, world
+from tests.support.container.imported_chunks import bring, content, gives, left
+from tests.support.faults.zombie import OldOwner, PausingEnvironment
+from tests.support.model.container_model import ModelSegment
 
 SAMPLE = 12
 """Runs of each operation without ``soak``."""

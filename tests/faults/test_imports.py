@@ -33,10 +33,7 @@ from tests.faults.test_every_call import (
     play_every,
     play_some,
 )
-from tests.faults.zombie import OldOwner, PausingEnvironment
-from tests.model.container_model import ModelSegment
-from tests.soak import shared
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     close_quietly,
@@ -45,7 +42,10 @@ from tests.unit.container.container_world import (
     with_settings,
     world,
 )
-from tests.unit.container.importing import bring, content, gives, left
+from tests.support.container.imported_chunks import bring, content, gives, left
+from tests.support.faults.zombie import OldOwner, PausingEnvironment
+from tests.support.model.container_model import ModelSegment
+from tests.support.soak import shared
 
 SAMPLE = 4
 """Runs of each operation without ``soak``."""

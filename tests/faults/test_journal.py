@@ -23,7 +23,7 @@ from siltstone.core.constants import TABLE_LOG_ID
 from siltstone.core.errors import CorruptDataError, LogError
 from siltstone.journal.recovery import Recovered
 from siltstone.journal.retention import journal_number
-from tests.unit.journal.world import (
+from tests.support.journal.journal_world import (
     Bucket,
     Client,
     Fate,

@@ -18,8 +18,7 @@ from siltstone.core.errors import SegmentNotFoundError, SiltstoneError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from tests.faults.test_container_four_outcomes import LOG_FAULTS, Counting, Life, play
-from tests.faults.zombie import PausingEnvironment
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     pattern,
@@ -27,6 +26,7 @@ from tests.unit.container.container_world import (
     with_settings,
     world,
 )
+from tests.support.faults.zombie import PausingEnvironment
 
 SETTINGS = with_settings(
     chunk_bytes=300,

@@ -16,14 +16,14 @@ from siltstone.core.chunk_names import data_prefix
 from siltstone.core.environment import Pool
 from siltstone.core.errors import SiltstoneError
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.faults.zombie import PausingEnvironment, content
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     World,
     close_quietly,
     pattern,
     with_settings,
     world,
 )
+from tests.support.faults.zombie import PausingEnvironment, content
 
 SETTINGS = with_settings(
     chunk_bytes=4_000,

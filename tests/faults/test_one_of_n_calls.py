@@ -15,7 +15,7 @@ from siltstone.core.errors import LogError
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from tests.faults.test_container_four_outcomes import Life, play
-from tests.unit.container.container_world import small_slices, with_settings
+from tests.support.container.container_world import small_slices, with_settings
 
 SETTINGS = with_settings(
     chunk_bytes=4_000,

@@ -19,8 +19,8 @@ from siltstone.container.container import Container
 from siltstone.container.models.segments import Append, LengthIs, Put
 from siltstone.core.errors import FencedError, SiltstoneError
 from siltstone.core.records.retention_row import RetentionScope
-from tests.faults.zombie import PausingEnvironment
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.faults.zombie import PausingEnvironment
 
 QUIET = with_settings(
     flush_age_s=1e6, table_flush_age_s=1e6, checkpoint_age_s=1e6, garbage_interval_s=1e6

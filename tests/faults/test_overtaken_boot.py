@@ -9,7 +9,7 @@ import pytest
 from siltstone.core.errors import FencedError
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
-from tests.unit.container.container_world import World, pattern, world
+from tests.support.container.container_world import World, pattern, world
 
 
 def test_a_boot_that_finds_frames_of_a_newer_epoch_is_fenced() -> None:

@@ -21,9 +21,7 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import SiltstoneError
-from tests.faults.zombie import PausingEnvironment
-from tests.soak import shared
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     all_chunks,
@@ -31,6 +29,8 @@ from tests.unit.container.container_world import (
     with_settings,
     world,
 )
+from tests.support.faults.zombie import PausingEnvironment
+from tests.support.soak import shared
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 NEVER = 1e7

@@ -32,9 +32,7 @@ from siltstone.core.errors import (
 )
 from siltstone.testing.faults.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
-from tests.model.container_model import Model, ModelSegment, compare
-from tests.soak import shared
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     all_chunks,
@@ -43,6 +41,8 @@ from tests.unit.container.container_world import (
     with_settings,
     world,
 )
+from tests.support.model.container_model import Model, ModelSegment, compare
+from tests.support.soak import shared
 
 PROFILES = {
     "write once": Profile(append=False, concat=False, seal=False),

@@ -25,7 +25,7 @@ from siltstone.core.errors import (
     SiltstoneError,
 )
 from siltstone.testing.faults.faulty_chunk_storage import Fate
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 NEVER = 1e6
 QUIET = with_settings(

@@ -19,7 +19,7 @@ from siltstone.core.errors import SiltstoneError
 from siltstone.testing.faults.file_layer import Call
 from siltstone.testing.faults.power_cut import PowerCut
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.faults.place import STILL, Place
+from tests.support.faults.place import STILL, Place
 
 SEEDS = 16
 DATA = b"acknowledged"

@@ -18,14 +18,14 @@ from siltstone.testing.faults.faulty_chunk_storage import (
     Plan,
     StorageCall,
 )
-from tests.faults.zombie import PausingEnvironment, content
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     World,
     close_quietly,
     pattern,
     with_settings,
     world,
 )
+from tests.support.faults.zombie import PausingEnvironment, content
 
 QUIET = with_settings(
     chunk_bytes=1_500,

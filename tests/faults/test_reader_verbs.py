@@ -22,9 +22,9 @@ from siltstone.container.models.tables import KeyChange
 from siltstone.container.reader.no_log import NoLog
 from siltstone.container.reader.read_container import ReadContainer, open_reader
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError, TableTruncatedError
-from tests.faults.zombie import PausingEnvironment
-from tests.soak import shared
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.faults.zombie import PausingEnvironment
+from tests.support.soak import shared
 
 SETTINGS = with_settings(
     garbage_delay_s=0.0,

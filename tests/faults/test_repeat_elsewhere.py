@@ -14,14 +14,14 @@ from contextlib import suppress
 import pytest
 
 from siltstone.core.errors import SiltstoneError
-from tests.faults.zombie import PausingEnvironment, content
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     World,
     close_quietly,
     pattern,
     with_settings,
     world,
 )
+from tests.support.faults.zombie import PausingEnvironment, content
 
 SETTINGS = with_settings(
     chunk_bytes=2_000,

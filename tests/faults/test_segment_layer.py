@@ -19,7 +19,7 @@ from siltstone.core.errors import ChunkUnavailableError, LogError
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.segments.segment_storage import SegmentStorageSettings
 from tests.support.oracles.memory_layout_store import CommitOutcome
-from tests.unit.segments.segment_world import Call, Fault, World
+from tests.support.segments.segment_world import Call, Fault, World
 
 SETTINGS = SegmentStorageSettings(chunk_bytes=100)
 DATA = bytes(range(250)) * 2

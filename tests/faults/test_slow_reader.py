@@ -15,9 +15,9 @@ import pytest
 from siltstone.container.container import Container
 from siltstone.container.reader.read_container import ReadContainer
 from siltstone.core.errors import SegmentTruncatedError
-from tests.faults.zombie import PausingEnvironment
-from tests.soak import shared
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
+from tests.support.faults.zombie import PausingEnvironment
+from tests.support.soak import shared
 
 SETTINGS = with_settings(
     chunk_bytes=4_000, flush_bytes=5_000, garbage_delay_s=0.0, garbage_interval_s=2.0

@@ -19,8 +19,8 @@ import pytest
 
 from siltstone.core.chunk_names import data_chunk
 from siltstone.core.errors import FencedError, SiltstoneError
-from tests.faults.zombie import PausingEnvironment
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.faults.zombie import PausingEnvironment
 
 SETTINGS = with_settings(
     garbage_delay_s=0.0, garbage_interval_s=1e7, flush_age_s=1e7, storage_deadline_s=1e7

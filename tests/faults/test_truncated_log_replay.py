@@ -15,8 +15,8 @@ from pathlib import Path
 
 from siltstone.core.constants import KIB
 from siltstone.core.environment import SystemEnvironment
-from tests.faults.gate import Gate, until
-from tests.faults.place import STILL, Place
+from tests.support.faults.gate import Gate, until
+from tests.support.faults.place import STILL, Place
 
 FILE_BYTES = 16 * KIB
 BLOCK = b"0123456789abcdef" * 300

@@ -13,7 +13,14 @@ from siltstone.container.recovery.lossy_recovery import recover_container
 from siltstone.core.errors import FencedError, LogLostError, SiltstoneError
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
-from tests.unit.container.container_world import Owner, World, close_quietly, copied, pattern, world
+from tests.support.container.container_world import (
+    Owner,
+    World,
+    close_quietly,
+    copied,
+    pattern,
+    world,
+)
 
 
 def use(made: World, log: SharedLog) -> None:

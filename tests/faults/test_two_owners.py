@@ -14,9 +14,7 @@ from random import Random
 import pytest
 
 from siltstone.core.errors import SiltstoneError
-from tests.faults.zombie import Deeds, OldOwner, PausingEnvironment, check_deeds, content, duty
-from tests.soak import shared
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     close_quietly,
@@ -24,6 +22,15 @@ from tests.unit.container.container_world import (
     with_settings,
     world,
 )
+from tests.support.faults.zombie import (
+    Deeds,
+    OldOwner,
+    PausingEnvironment,
+    check_deeds,
+    content,
+    duty,
+)
+from tests.support.soak import shared
 
 SETTINGS = with_settings(
     chunk_bytes=4_000,

@@ -19,9 +19,7 @@ import pytest
 
 from siltstone.container.container import Container
 from siltstone.core.errors import SiltstoneError
-from tests.faults.zombie import Deeds, OldOwner, PausingEnvironment, check_deeds, content, duty
-from tests.soak import shared
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     close_quietly,
@@ -30,6 +28,15 @@ from tests.unit.container.container_world import (
     with_settings,
     world,
 )
+from tests.support.faults.zombie import (
+    Deeds,
+    OldOwner,
+    PausingEnvironment,
+    check_deeds,
+    content,
+    duty,
+)
+from tests.support.soak import shared
 
 SETTINGS = with_settings(
     chunk_bytes=4_000,

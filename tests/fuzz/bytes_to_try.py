@@ -6,7 +6,7 @@ import re
 import struct
 from random import Random
 
-from tests.unit.formats.page import FORMATS
+from tests.support.docs.format_page import FORMATS
 
 EXTREMES = (
     0,

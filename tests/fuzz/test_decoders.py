@@ -19,7 +19,7 @@ from siltstone.core.errors import CorruptDataError, FormatError
 from tests.architecture.source_tree import ROOT
 from tests.fuzz.bytes_to_try import EXAMPLES, almost_record
 from tests.fuzz.decoders import Decoder, decoders, sums_that_match
-from tests.soak import share_of
+from tests.support.soak import share_of
 
 DECODERS = decoders()
 SEEDS = st.integers(0, 2**64)

@@ -24,13 +24,13 @@ from siltstone.container.models.segments import Append, LengthIs, Operation, Put
 from siltstone.core.errors import ConditionFailedError, SegmentNotFoundError
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.model.adoption_rules import AdoptionRules
-from tests.model.container_model import compare, settle
-from tests.model.join_rules import JoinRules
-from tests.model.machine_base import MANY, OPTIMISING, TABLE, names, sizes
-from tests.model.naming_rules import NamingRules
-from tests.soak import share_of
-from tests.unit.container.container_world import World
+from tests.support.container.container_world import World
+from tests.support.model.adoption_rules import AdoptionRules
+from tests.support.model.container_model import compare, settle
+from tests.support.model.join_rules import JoinRules
+from tests.support.model.machine_base import MANY, OPTIMISING, TABLE, names, sizes
+from tests.support.model.naming_rules import NamingRules
+from tests.support.soak import share_of
 
 
 class ContainerMachine(NamingRules, JoinRules, AdoptionRules):

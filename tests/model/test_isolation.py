@@ -11,9 +11,9 @@ import pytest
 
 from siltstone.container.models.segments import Put, VersionIs
 from siltstone.core.errors import ConditionFailedError, SnapshotExpiredError
-from tests.model.unquiet_owners import LOST, UnquietOwners
+from tests.support.container.container_world import Owner
+from tests.support.model.unquiet_owners import LOST, UnquietOwners
 from tests.support.oracles.isolation import End, Transaction, anomalies
-from tests.unit.container.container_world import Owner
 
 TABLES = ("one", "two")
 KEYS = [(table, b"%d" % number) for table in TABLES for number in range(8)]

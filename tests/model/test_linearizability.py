@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from siltstone.core.errors import OffsetError, SegmentSealedError, SegmentTruncatedError
-from tests.model.unquiet_owners import LOST, UnquietOwners
+from tests.support.container.container_world import Owner
+from tests.support.model.unquiet_owners import LOST, UnquietOwners
 from tests.support.oracles.linearizability import Call, search
-from tests.unit.container.container_world import Owner
 
 NAMES = ("a", "b")
 CLIENTS = 5

@@ -37,7 +37,7 @@ from siltstone.segments.concat_staging import Joining
 from siltstone.segments.pack import PackedRun
 from siltstone.segments.rewrite_plan import MergeRules, RelocationRules, Rewrite
 from siltstone.segments.segment_storage import SegmentStorageSettings
-from tests.unit.segments.segment_world import Call, Fault, World
+from tests.support.segments.segment_world import Call, Fault, World
 
 PROFILES = {
     "append": Profile(),

@@ -40,8 +40,8 @@ from siltstone.store.handles.async_table import AsyncTable, AsyncTableSnapshot
 from siltstone.store.handles.container_slot import ContainerSlot
 from siltstone.store.handles.stand_ins import read_only_container
 from siltstone.testing.virtual_time import jittered
-from tests.soak import share_of
-from tests.unit.container.container_world import World, with_settings
+from tests.support.container.container_world import World, with_settings
+from tests.support.soak import share_of
 
 TABLE, OTHER, SEGMENT = "prices", "other", "segment"
 SETTINGS = with_settings(table_flush_age_s=2.0, checkpoint_age_s=20.0)

@@ -21,7 +21,7 @@ from siltstone.segments.invariants import check_chunk, check_references
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
 from tests.simulation.facts import ViolationError
-from tests.unit.container.row_checks import all_chunks, all_extents
+from tests.support.container.row_checks import all_chunks, all_extents
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -14,7 +14,7 @@ from tests.simulation.host import Host
 from tests.simulation.ledger import Ledger
 from tests.simulation.looking import Look, look
 from tests.simulation.world import World
-from tests.unit.container.row_checks import all_chunks, check_rows
+from tests.support.container.row_checks import all_chunks, check_rows
 
 DAYS_S = 3 * 24 * 3600.0
 """After so long a sweep takes what nobody names, and every task but those of tombstones is due."""

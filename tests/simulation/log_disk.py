@@ -12,7 +12,7 @@ from siltstone.core.environment import Environment
 from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem
-from tests.unit.tier1.file.log_world import DirectDisk
+from tests.support.file_log.log_world import DirectDisk
 
 FAILURES = (
     ("fdatasync", errno.EIO),

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from tests.processor_limit import processor_limit
 from tests.simulation.short_lives import ShortLives
 from tests.simulation.story import Story
 from tests.simulation.world import World
+from tests.support.processor_limit import processor_limit
 
 SEED_S = 120.0
 """Of the processor; a seed takes a few. On virtual time, only this tells one that does not end."""

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.processor_limit import HOURS_S
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.play import play
-from tests.soak import shared
+from tests.support.processor_limit import HOURS_S
+from tests.support.soak import shared
 
 FIRST = 8000
 SEEDS = 200

@@ -31,15 +31,15 @@ from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from siltstone.testing.virtual_time import START_S, Clock
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
-from tests.memory_folder import memory_folder
 from tests.simulation.facts import ViolationError
 from tests.simulation.heard_log import HeardLog, TendedHeardLog
 from tests.simulation.kafka_cluster import KafkaCluster
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_disk import LogDisk
 from tests.simulation.weather import Weather
-from tests.still_indexes import keep_indexes_still
+from tests.support.memory_folder import memory_folder
 from tests.support.simulation.processes import Delays, Process, ProcessLoop, current_process
+from tests.support.still_indexes import keep_indexes_still
 
 INDEX_FILE = re.compile(r"index-[^ ]*")
 PROFILES = (

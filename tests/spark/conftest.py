@@ -16,7 +16,7 @@ import pytest
 import siltstone
 from services.catalogue import LIBRARIES
 from services.unavailable import UnavailableError
-from tests.unit.spark.packages import missing_packages
+from tests.support.spark.packages import missing_packages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import siltstone
-from tests.unit.spark.sink_world import Sink, new_sink
+from tests.support.spark.sink_world import Sink, new_sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -15,7 +15,7 @@ import siltstone
 from siltstone.spark import files
 from siltstone.store.blocking.segment import Segment
 from tests.spark.conftest import CHUNK_BYTES, Sizes
-from tests.unit.spark.layouts import expected_lines
+from tests.support.spark.layouts import expected_lines
 
 pytestmark = [
     pytest.mark.spark,

@@ -16,12 +16,12 @@ import siltstone
 from services.hdfs import Hdfs
 from services.s3_server import S3Server
 from siltstone.spark import files
-from tests.contract.hdfs_services import new_folder
-from tests.contract.hdfs_services import options_of as hdfs_options
-from tests.contract.s3_services import new_bucket
-from tests.contract.s3_services import options_of as s3_options
 from tests.spark.conftest import connector_jars
 from tests.spark.hadoop import Hadoop
+from tests.support.services.hdfs_services import new_folder
+from tests.support.services.hdfs_services import options_of as hdfs_options
+from tests.support.services.s3_services import new_bucket
+from tests.support.services.s3_services import options_of as s3_options
 
 pytestmark = [
     pytest.mark.spark,

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import siltstone
 from siltstone.spark.java import java_home, java_release
 from siltstone.spark.key_text import KeyColumn, unpacked
-from tests.unit.spark.sink_world import new_sink
+from tests.support.spark.sink_world import new_sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

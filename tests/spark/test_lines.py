@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 import siltstone
 from tests.spark.conftest import CHUNK_BYTES, Load
-from tests.unit.spark.layouts import expected_lines
+from tests.support.spark.layouts import expected_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -35,8 +35,8 @@ from siltstone.pipelines.scrub import scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.work import OK, Executor, Item, ItemOutcome, Step, Work
 from siltstone.spark.executor import SparkExecutor
-from tests.unit.migration.backups import damage, noise
-from tests.unit.pipelines.stores import make_store
+from tests.support.migration.backups import damage, noise
+from tests.support.stores import make_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

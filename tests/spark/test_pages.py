@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import siltstone
 from siltstone.events import append_events
-from tests.unit.docs.pages import follow
+from tests.support.docs.pages import follow
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -27,7 +27,7 @@ from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.verify_export import plan_verify_export, verify_export
 from siltstone.pipelines.work import OK, Executor, ItemOutcome, PipelineError, Step, share_of
 from siltstone.spark.executor import SparkExecutor
-from tests.unit.pipelines.stores import chunk_path, flip, make_store
+from tests.support.stores import chunk_path, flip, make_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.soak import share_of
 from tests.spark.hadoop import Hadoop
 from tests.spark.silt_layouts import Cut, lay_out, layouts
+from tests.support.soak import share_of
 
 pytestmark = [
     pytest.mark.spark,

@@ -262,7 +262,7 @@ def test_a_manifest_that_expired_is_gone_or_damaged_is_told(
 def test_the_page_of_the_format_is_read_by_java(hadoop: Hadoop, tmp_path: Path) -> None:
     """What Python wrote for the page, Java takes apart, but for its time."""
     from siltstone.core.checksums import crc32c
-    from tests.unit.formats.page import example
+    from tests.support.docs.format_page import example
 
     raw = bytearray(example("file-manifest.md"))
     raw[12:20] = (2**62).to_bytes(8, "little")

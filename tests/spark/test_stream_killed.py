@@ -25,9 +25,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import siltstone
-from tests.soak import share_of
 from tests.spark.killing_sink import ORDER
 from tests.spark.stream_driver import TARGET
+from tests.support.soak import share_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(7200)]
 

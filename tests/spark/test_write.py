@@ -21,7 +21,7 @@ from siltstone.spark.sink import SegmentSinkWriter, SegmentStreamWriter
 from siltstone.spark.task_writer import TaskOutput
 from siltstone.spark.write_options import parse_write_options
 from tests.spark.own_streams import OwnStreamSource
-from tests.unit.spark.sink_world import Sink, new_sink
+from tests.support.spark.sink_world import Sink, new_sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

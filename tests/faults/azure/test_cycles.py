@@ -9,9 +9,9 @@ import pytest
 from services.azurite import Azurite
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
 from siltstone.bindings.azure.settings import AzureSettings
-from tests.contract.azure_services import new_container, settings_of
-from tests.faults.held import check_cycles, held, held_uncollected
-from tests.soak import share_of
+from tests.support.faults.held_things import check_cycles, held, held_uncollected
+from tests.support.services.azure_services import new_container, settings_of
+from tests.support.soak import share_of
 
 
 @pytest.fixture

@@ -39,7 +39,6 @@ from siltstone.testing.faults.http_faults import (
     Rule,
     Trickle,
 )
-from tests.contract.azure_services import new_container, settings_of, take_for_proven
 from tests.faults.azure.mutations import (
     APPEND,
     BLOCK_BYTES,
@@ -50,6 +49,7 @@ from tests.faults.azure.mutations import (
     Mutation,
     Step,
 )
+from tests.support.services.azure_services import new_container, settings_of, take_for_proven
 
 READ_TIMEOUT_S = 0.5
 """For calls of which a request hangs; everything else takes milliseconds."""

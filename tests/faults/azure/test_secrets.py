@@ -20,8 +20,8 @@ from siltstone.bindings.azure.plugin import siltstone_chunk_storage
 from siltstone.bindings.azure.settings import AzureSettings
 from siltstone.testing.faults.fault_proxy import FaultProxy
 from siltstone.testing.faults.http_faults import Answer, Fault, HalfAnswer, Hang, Reset, Rule
-from tests.contract.azure_services import new_container, options_of, settings_of
-from tests.faults.canary import VARIABLE, Show, failure, files_with
+from tests.support.faults.canary import VARIABLE, Show, failure, files_with
+from tests.support.services.azure_services import new_container, options_of, settings_of
 
 FAULTS: tuple[Fault, ...] = (
     Reset(after_effect=True),

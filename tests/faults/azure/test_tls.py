@@ -19,7 +19,7 @@ from siltstone.bindings.azure.chunk_storage import AzureChunkStorage, open_conta
 from siltstone.bindings.azure.plugin import siltstone_chunk_storage
 from siltstone.bindings.azure.settings import AzureSettings
 from siltstone.core.errors import ChunkUnavailableError, Outcome, SettingsError
-from tests.contract.azure_services import new_container, options_of, settings_of
+from tests.support.services.azure_services import new_container, options_of, settings_of
 
 CONTAINER = "over-tls"
 

@@ -1,8 +1,8 @@
 """A whole store on a real server that ends in the middle of its flushes, and comes back.
 
 What may fail: every call to the service, at any moment, while the server is down or dies. What must
-hold is told in ``tests/faults/whole_life.py``. The server is asked to end: this emulator saves on a
-timer, so a kill would lose what it has acknowledged.
+hold is told in ``tests/support/faults/whole_life.py``. The server is asked to end: this emulator
+saves on a timer, so a kill would lose what it has acknowledged.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from services.azurite import Azurite
 from siltstone.core.errors import SiltstoneError
 from siltstone.testing.faults.fault_proxy import FaultProxy
 from tests.conftest import NewAzurite
-from tests.contract.azure_services import new_container, options_of
-from tests.faults.whole_life import new_store, whole_life
-from tests.soak import share_of
+from tests.support.faults.whole_life import new_store, whole_life
+from tests.support.services.azure_services import new_container, options_of
+from tests.support.soak import share_of
 
 
 @pytest.mark.slow

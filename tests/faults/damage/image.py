@@ -15,8 +15,8 @@ from siltstone.core.records.envelope import RecordKind, claimed_kind
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.store.manifest import create_manifest, read_manifest
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.faults.kill.ledger import Readable
-from tests.faults.place import STILL, NoSync, Place
+from tests.support.faults.place import STILL, NoSync, Place
+from tests.support.kill.ledger import Readable
 
 TABLE = "t"
 KEYS = (b"one", b"two")

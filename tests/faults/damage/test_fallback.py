@@ -11,7 +11,7 @@ from siltstone.bindings.memory.bucket import StoredChunk
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
 from siltstone.core.records.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from siltstone.core.records.envelope import RecordKind, claimed_kind
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 QUIET = with_settings(
     flush_age_s=1e6, table_flush_age_s=1e6, checkpoint_age_s=1e6, garbage_interval_s=1e6

@@ -20,7 +20,7 @@ import pytest
 
 from tests.faults.damage.image import Image, build_image
 from tests.faults.damage.trials import GROUPS, Bench, every, is_options, some, used
-from tests.soak import shared
+from tests.support.soak import shared
 
 STEPS = {"log": 127, "journal": 19, "tables": 61, "remote index": 499, "local index": 499}
 """CI tries every so many bytes; make soak tries all."""

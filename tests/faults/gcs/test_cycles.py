@@ -9,9 +9,9 @@ import pytest
 from services.fake_gcs import FakeGcs
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.bindings.gcs.settings import GcsSettings
-from tests.contract.gcs_services import new_bucket, settings
-from tests.faults.held import check_cycles, held, held_uncollected
-from tests.soak import share_of
+from tests.support.faults.held_things import check_cycles, held, held_uncollected
+from tests.support.services.gcs_services import new_bucket, settings
+from tests.support.soak import share_of
 
 
 @pytest.fixture

@@ -38,11 +38,11 @@ from siltstone.testing.faults.http_faults import (
     Rule,
     Trickle,
 )
-from tests.contract.gcs_services import new_bucket, settings
-from tests.contract.raw_gcs import RawGcs
 from tests.faults.gcs.mutations import MUTATIONS, PIECE_BYTES, Mutation, Step
-from tests.unit.bindings.gcs.stub import Stub
-from tests.unit.bindings.gcs.stub_server import StubServer, serving
+from tests.support.services.gcs_services import new_bucket, settings
+from tests.support.services.raw_gcs import RawGcs
+from tests.support.stubs.gcs_stub import Stub
+from tests.support.stubs.gcs_stub_server import StubServer, serving
 
 HANG_TIMEOUT_S = 0.6
 """How long an answer that never comes is waited for; where none hangs, as long as usual."""

@@ -18,8 +18,8 @@ import yaml
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.bindings.gcs.plugin import siltstone_chunk_storage
 from siltstone.core.errors import SettingsError, SiltstoneError
-from tests.faults.canary import VARIABLE, Show, files_with, told
-from tests.unit.bindings.gcs.stub import (
+from tests.support.faults.canary import VARIABLE, Show, files_with, told
+from tests.support.stubs.gcs_stub import (
     Fault,
     Reply,
     Stub,
@@ -28,7 +28,7 @@ from tests.unit.bindings.gcs.stub import (
     lost_reply,
     refusal,
 )
-from tests.unit.bindings.gcs.stub_server import serving
+from tests.support.stubs.gcs_stub_server import serving
 
 pytestmark = pytest.mark.services
 

@@ -16,9 +16,9 @@ from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage, open_bucket
 from siltstone.bindings.gcs.plugin import siltstone_chunk_storage
 from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkUnavailableError, Outcome, SettingsError
-from tests.contract.gcs_services import settings
-from tests.unit.bindings.gcs.stub import Stub
-from tests.unit.bindings.gcs.stub_server import serving
+from tests.support.services.gcs_services import settings
+from tests.support.stubs.gcs_stub import Stub
+from tests.support.stubs.gcs_stub_server import serving
 
 
 @contextmanager

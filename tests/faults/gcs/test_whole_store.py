@@ -1,7 +1,7 @@
 """A whole store in a bucket: on a server of others, and on the stub with all its conditions.
 
 Neither server keeps anything over its own end, so none is killed. The proxy breaks requests of
-flushes instead. What must hold is told in ``tests/faults/whole_life.py``.
+flushes instead. What must hold is told in ``tests/support/faults/whole_life.py``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pytest
 from services.fake_gcs import FakeGcs
 from siltstone.testing.faults.fault_proxy import FaultProxy
 from siltstone.testing.faults.http_faults import Reset, Rule
-from tests.contract.gcs_services import new_bucket
-from tests.contract.raw_gcs import RawGcs
-from tests.faults.whole_life import flush_at_last, new_store, whole_life
-from tests.unit.bindings.gcs.stub import Stub
-from tests.unit.bindings.gcs.stub_server import serving
+from tests.support.faults.whole_life import flush_at_last, new_store, whole_life
+from tests.support.services.gcs_services import new_bucket
+from tests.support.services.raw_gcs import RawGcs
+from tests.support.stubs.gcs_stub import Stub
+from tests.support.stubs.gcs_stub_server import serving
 
 PREFIX = "stores/one"
 ROUNDS = 3

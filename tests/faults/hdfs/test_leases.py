@@ -26,7 +26,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from siltstone.core.remote.deadline import Deadline
-from tests.contract.hdfs_services import HdfsService
+from tests.support.services.hdfs_services import HdfsService
 
 LOST = r"DataTransferError|[Ll]ease|open files|not UNDER_CONSTRUCTION"
 """What the SDK says to who does not have a file open any more."""

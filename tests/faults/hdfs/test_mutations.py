@@ -19,8 +19,8 @@ from siltstone.bindings.hdfs.calls import Turn
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 from siltstone.bindings.hdfs.writes import make_closed
 from siltstone.core.errors import ChunkError, Outcome
-from tests.contract.hdfs_services import HdfsService
 from tests.faults.hdfs.faulty_client import FAULTS, FaultyClients, Plan
+from tests.support.services.hdfs_services import HdfsService
 
 BEFORE = b"what was there before"
 MORE = bytes(range(256)) * 4

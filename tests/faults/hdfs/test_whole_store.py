@@ -1,7 +1,7 @@
 """A whole store on a real server that is killed in the middle of its flushes, and comes back.
 
 What may fail: every call to the service, at any moment, while the server is down or dies. What must
-hold is told in ``tests/faults/whole_life.py``.
+hold is told in ``tests/support/faults/whole_life.py``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from services.hdfs import Hdfs
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 from siltstone.bindings.hdfs.settings import HdfsSettings
 from siltstone.core.errors import ChunkUnavailableError, Outcome, SiltstoneError
-from tests.contract.hdfs_services import new_folder, options_of, settings_of
-from tests.contract.raw_hdfs import RawHdfs
-from tests.faults.whole_life import new_store, whole_life
-from tests.soak import share_of
+from tests.support.faults.whole_life import new_store, whole_life
+from tests.support.services.hdfs_services import new_folder, options_of, settings_of
+from tests.support.services.raw_hdfs import RawHdfs
+from tests.support.soak import share_of
 
 DELAYS_S = (0.02, 0.15, 0.05, 0.3)
 """How far a flush gets before the server dies."""

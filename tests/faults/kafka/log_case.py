@@ -12,8 +12,8 @@ from services.kafka import Kafka
 from siltstone.core.records.frame import KIND_BATCH
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
 from siltstone.tier1.kafka.topic_rules import options_of_new
-from tests.contract.kafka_services import CONTAINER, Outside, new_topic, settings_of
-from tests.kafka_relay import KafkaRelay
+from tests.support.kafka_relay import KafkaRelay
+from tests.support.services.kafka_services import CONTAINER, Outside, new_topic, settings_of
 
 LINEAGE = bytes(range(16))
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
-from tests.contract.kafka_services import CONTAINER, settings_of
 from tests.faults.kafka.log_case import LINEAGE
+from tests.support.services.kafka_services import CONTAINER, settings_of
 
 
 def say(text: str) -> None:

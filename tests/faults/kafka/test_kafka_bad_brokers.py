@@ -16,7 +16,6 @@ import siltstone
 from services.kafka import Kafka
 from siltstone.core.errors import CapabilityError, ClosedError, LogError, OutcomeUnknownError
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
-from tests.contract.kafka_services import CONTAINER, new_topic, options_of, settings_of
 from tests.faults.kafka.log_case import LINEAGE
 from tests.faults.kafka.stub_broker import (
     API_VERSIONS,
@@ -26,6 +25,7 @@ from tests.faults.kafka.stub_broker import (
     stub_broker,
     versions,
 )
+from tests.support.services.kafka_services import CONTAINER, new_topic, options_of, settings_of
 
 DEADLINE_S = 0.5
 ENDS_S = 120.0

@@ -14,7 +14,7 @@ import siltstone
 from services.kafka import Kafka
 from siltstone.core.errors import LogLostError, OutcomeUnknownError, SiltstoneError, StoreInUseError
 from siltstone.tier1.kafka.topic_rules import options_of_new
-from tests.contract.kafka_services import Outside, new_topic, options_of
+from tests.support.services.kafka_services import Outside, new_topic, options_of
 
 WAIT_S = 40.0
 WAYS = {

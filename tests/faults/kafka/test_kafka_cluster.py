@@ -17,9 +17,9 @@ import siltstone
 from services.kafka_cluster import KafkaCluster
 from siltstone.core.errors import ClosedError, FencedError, OutcomeUnknownError
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
-from tests.contract.kafka_services import CONTAINER, Outside, new_topic, settings_of
 from tests.faults.kafka.log_case import LINEAGE, put
-from tests.soak import share_of
+from tests.support.services.kafka_services import CONTAINER, Outside, new_topic, settings_of
+from tests.support.soak import share_of
 
 pytestmark = pytest.mark.timeout(3000)
 

@@ -15,9 +15,9 @@ from siltstone.tier1.kafka.client import Client
 from siltstone.tier1.kafka.line import LineError
 from siltstone.tier1.kafka.partition import Partition
 from siltstone.tier1.kafka.record_batch import encode_batch
-from tests.contract.kafka_services import settings_of
 from tests.faults.kafka.log_case import KafkaCase, put
-from tests.kafka_relay import DELETE_RECORDS, PRODUCE, Harm
+from tests.support.kafka_relay import DELETE_RECORDS, PRODUCE, Harm
+from tests.support.services.kafka_services import settings_of
 
 
 class TestConnections(KafkaCase):

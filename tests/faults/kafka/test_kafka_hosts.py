@@ -17,8 +17,8 @@ from siltstone.core.constants import container_of
 from siltstone.core.errors import FencedError, StoreInUseError
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
 from siltstone.tier1.kafka.presence import this_process
-from tests.contract.kafka_services import CONTAINER, new_topic, options_of, settings_of
 from tests.faults.kafka.log_case import LINEAGE, KafkaCase, put
+from tests.support.services.kafka_services import CONTAINER, new_topic, options_of, settings_of
 
 SILENCE_S = 1.0
 BEAT_S = 0.05

@@ -17,9 +17,9 @@ import pytest
 from services.kafka import Kafka
 from siltstone.core.errors import FencedError
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
-from tests.contract.kafka_services import CONTAINER, new_topic, settings_of
 from tests.faults.kafka.log_case import LINEAGE, KafkaCase, put
-from tests.soak import share_of
+from tests.support.services.kafka_services import CONTAINER, new_topic, settings_of
+from tests.support.soak import share_of
 
 ROOT = Path(__file__).parents[3]
 LINES_BEFORE_THE_KILL = 20

@@ -15,8 +15,8 @@ from siltstone.core.errors import LogError, LogLostError
 from siltstone.core.records.frame import KIND_BATCH, Frame
 from siltstone.tier1.kafka import scan
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
-from tests.contract.kafka_services import Outside, new_topic, options_of
 from tests.faults.kafka.log_case import KafkaCase, put
+from tests.support.services.kafka_services import Outside, new_topic, options_of
 
 
 class TestLateTruncations(KafkaCase):

@@ -17,9 +17,9 @@ from services.s3_server import S3Server
 from siltstone.core.constants import container_of
 from siltstone.core.errors import StoreInUseError
 from siltstone.store.admin.inspection import open_inspection
-from tests.contract.kafka_services import new_topic
-from tests.contract.kafka_services import options_of as log_options_of
-from tests.contract.s3_services import new_bucket, options_of
+from tests.support.services.kafka_services import new_topic
+from tests.support.services.kafka_services import options_of as log_options_of
+from tests.support.services.s3_services import new_bucket, options_of
 
 CONTAINERS = 3
 

@@ -23,11 +23,11 @@ from siltstone.core.errors import BackPressureError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.conftest import NewVersitygw
-from tests.contract.kafka_services import new_topic, options_of
-from tests.contract.s3_services import new_bucket
-from tests.contract.s3_services import options_of as s3_options
 from tests.faults.kafka.log_case import KafkaCase
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.services.kafka_services import new_topic, options_of
+from tests.support.services.s3_services import new_bucket
+from tests.support.services.s3_services import options_of as s3_options
 
 PIECE_BYTES = 40_000
 BOUND_BYTES = 1_000_000

@@ -16,8 +16,8 @@ from siltstone.cli.main import run
 from siltstone.core.errors import CapabilityError
 from siltstone.core.fenced_log import LogCondition
 from siltstone.tier1.kafka.topic_rules import options_of_new
-from tests.contract.kafka_services import Outside, new_topic, options_of
 from tests.faults.kafka.log_case import KafkaCase, put
+from tests.support.services.kafka_services import Outside, new_topic, options_of
 
 
 def widen(outside: Outside, count: int = 3) -> None:

@@ -30,8 +30,8 @@ from siltstone.core.errors import CapabilityError, LogError, Outcome, SiltstoneE
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
 from siltstone.tier1.kafka.presence import this_process
 from tests.conftest import KAFKA_PASSWORDS
-from tests.contract.kafka_services import CONTAINER, Outside, new_topic, settings_of
 from tests.faults.kafka.log_case import LINEAGE, put
+from tests.support.services.kafka_services import CONTAINER, Outside, new_topic, settings_of
 
 SOON_S = 30.0
 """Long before the deadline, also on a machine that is busy."""

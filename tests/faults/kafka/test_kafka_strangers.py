@@ -15,8 +15,8 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.frame import KIND_BATCH, encode_frame
 from siltstone.tier1.kafka.topic_rules import options_of_new
-from tests.contract.kafka_services import CONTAINER
 from tests.faults.kafka.log_case import LINEAGE, KafkaCase, put
+from tests.support.services.kafka_services import CONTAINER
 
 GOOD = options_of_new(single_broker=True)
 

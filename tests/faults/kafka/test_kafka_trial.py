@@ -9,7 +9,7 @@ import pytest
 from services.free_port import free_port
 from siltstone.cli.main import run
 from tests.faults.kafka.log_case import KafkaCase
-from tests.unit.docs.pages import run_trial
+from tests.support.docs.pages import run_trial
 
 
 class TestTrial(KafkaCase):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.kill.nursery import Nursery
+from tests.support.kill.nursery import Nursery
 
 
 @pytest.fixture(scope="session")

@@ -20,12 +20,12 @@ import pytest
 
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import StoreInUseError
-from tests.faults.kill.child import Work
-from tests.faults.kill.ledger import Ledger
-from tests.faults.kill.looking import OPENS_WITHIN_S, look
-from tests.faults.kill.nursery import Nursery
-from tests.faults.place import Place
-from tests.soak import share_of
+from tests.support.faults.place import Place
+from tests.support.kill.child import Work
+from tests.support.kill.ledger import Ledger
+from tests.support.kill.look import OPENS_WITHIN_S, look
+from tests.support.kill.nursery import Nursery
+from tests.support.soak import share_of
 
 
 def kill_rounds(nursery: Nursery, folder: Path, seed: int, rounds: int, seconds: float) -> None:

@@ -17,9 +17,9 @@ import pytest
 
 import siltstone
 from siltstone.cli.main import run
-from tests.faults.kill.dying_import import killed
-from tests.memory_folder import folder_in_memory
-from tests.soak import shared
+from tests.support.kill.dying_import import killed
+from tests.support.memory_folder import folder_in_memory
+from tests.support.soak import shared
 
 FILES = {"a": b"first" * 1_000, "b": b"second", "empty": b""}
 THERE = {"old": b"old data"}

@@ -25,12 +25,12 @@ import pytest
 from siltstone.container.reader.read_container import ReadContainer
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
-from tests.faults.kill.child import SEGMENTS, Work
-from tests.faults.kill.ledger import COUNT_KEY, PAIR, TABLE, damage
-from tests.faults.kill.looking import OPENS_WITHIN_S
-from tests.faults.kill.nursery import Nursery, Process
-from tests.faults.kill.payload import parse
-from tests.faults.place import Place
+from tests.support.faults.place import Place
+from tests.support.kill.child import SEGMENTS, Work
+from tests.support.kill.ledger import COUNT_KEY, PAIR, TABLE, damage
+from tests.support.kill.look import OPENS_WITHIN_S
+from tests.support.kill.nursery import Nursery, Process
+from tests.support.kill.payload import parse
 
 
 class Watcher:

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.crash_file_system import CrashFileSystem
-from tests.faults.kill.child import Work
-from tests.faults.kill.ledger import Ledger
-from tests.faults.kill.looking import OPENS_WITHIN_S, look
-from tests.faults.kill.nursery import Nursery
-from tests.faults.place import Place
-from tests.faults.real_disk import real_disk
-from tests.soak import share_of
+from tests.support.faults.crash_file_system import CrashFileSystem
+from tests.support.faults.place import Place
+from tests.support.faults.real_disk import real_disk
+from tests.support.kill.child import Work
+from tests.support.kill.ledger import Ledger
+from tests.support.kill.look import OPENS_WITHIN_S, look
+from tests.support.kill.nursery import Nursery
+from tests.support.soak import share_of
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import siltstone
 from siltstone.cli.main import run
 from siltstone.migration.backup.create import create_backup
 from siltstone.migration.relocate.settings import BEFORE
-from tests.faults.kill.dying_verb import ended
-from tests.memory_folder import folder_in_memory
+from tests.support.kill.dying_verb import ended
+from tests.support.memory_folder import folder_in_memory
 
 CONTENT = b"some bytes" * 100
 STEPS_MAX = 400

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.kill.child import Work
-from tests.faults.kill.ledger import Ledger
-from tests.faults.kill.looking import OPENS_WITHIN_S, look
-from tests.faults.kill.nursery import Nursery, Process
-from tests.faults.kill.tree import check_zombies_harmless, tree_of
-from tests.faults.place import Place
-from tests.soak import share_of
+from tests.support.faults.place import Place
+from tests.support.kill.child import Work
+from tests.support.kill.ledger import Ledger
+from tests.support.kill.look import OPENS_WITHIN_S, look
+from tests.support.kill.nursery import Nursery, Process
+from tests.support.kill.tree import check_zombies_harmless, tree_of
+from tests.support.soak import share_of
 
 FENCED_WITHIN_S = 30.0
 IN_FLIGHT_MAX = 60

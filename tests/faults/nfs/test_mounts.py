@@ -7,10 +7,10 @@ import json
 import pytest
 
 from services.kernel_nfs import KernelNfs
-from tests.contract.nfs_mount import MOUNTS
 from tests.faults.nfs.requests import CHUNKS
+from tests.support.services.nfs_mount import MOUNTS
 
-SUITE = "tests/contract/nfs_mount.py"
+SUITE = "tests/support/services/nfs_mount.py"
 TIER_1 = """
 import sys
 import siltstone

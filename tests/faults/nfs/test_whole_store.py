@@ -16,8 +16,8 @@ import pytest
 
 from services.kernel_nfs import KernelNfs
 from services.nfs_guest import Call
-from tests.faults.whole_life import SEGMENTS
-from tests.soak import share_of
+from tests.support.faults.whole_life import SEGMENTS
+from tests.support.soak import share_of
 
 DEATHS = 2
 FILES_OF_A_FLUSH = 9

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import siltstone
 from siltstone.core.errors import SiltstoneError
-from tests.faults.whole_life import (
+from tests.support.faults.whole_life import (
     PATIENCE_S,
     SEGMENTS,
     Ledger,

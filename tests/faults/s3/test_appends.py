@@ -18,7 +18,7 @@ from siltstone.testing.faults.fault_proxy import FaultProxy
 from siltstone.testing.faults.http_faults import Hang, Rule
 from tests.faults.s3.cases import CASES, READ_TIMEOUT_S, Case, told
 from tests.faults.s3.mutations import SMALL
-from tests.unit.bindings.s3.stub import Stub, running
+from tests.support.stubs.s3_stub import Stub, running
 
 BEFORE = b"what was there"
 APPENDS = {

@@ -11,9 +11,9 @@ from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.constants import MIB
 from tests.conftest import NewVersitygw
-from tests.contract.s3_services import new_bucket, settings_of
-from tests.faults.held import check_cycles, held, held_uncollected
-from tests.soak import share_of
+from tests.support.faults.held_things import check_cycles, held, held_uncollected
+from tests.support.services.s3_services import new_bucket, settings_of
+from tests.support.soak import share_of
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.errors import ChunkError, ChunkThrottledError, Outcome
 from siltstone.testing.faults.fault_proxy import FaultProxy
 from siltstone.testing.faults.http_faults import Answer, Fault, Hang
-from tests.contract.s3_services import new_bucket, settings_of
 from tests.faults.s3.cases import CASES, DONE, READ_TIMEOUT_S, Case, told
 from tests.faults.s3.mutations import MUTATIONS, PART_BYTES, Mutation, Step
+from tests.support.services.s3_services import new_bucket, settings_of
 
 
 class Place:

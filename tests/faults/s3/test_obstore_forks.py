@@ -16,8 +16,8 @@ from typing import Any
 
 from services.s3_server import S3Server
 from siltstone.bindings.s3.obstore_runtime import LOST_MAX
-from tests.contract.s3_services import new_bucket, options_of
 from tests.faults.s3.obstore_process import CONTENT, WIDTH
+from tests.support.services.s3_services import new_bucket, options_of
 
 LIMIT_S = 1.5
 """Of silence: the read timeout, and what the process adds."""

@@ -2,7 +2,7 @@
 
 What fails: every call to the service, for minutes. What must hold: appends go on to the bound, then
 they wait and fail by their deadline with nothing appended; when the server is back, all drains and
-is exact, as ``tests/faults/whole_life.py`` tells.
+is exact, as ``tests/support/faults/whole_life.py`` tells.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import siltstone
 from siltstone.core.constants import MIB
 from siltstone.core.errors import BackPressureError
 from tests.conftest import NewVersitygw
-from tests.contract.s3_services import new_bucket, options_of
-from tests.faults.whole_life import SEGMENTS, Ledger, flush_at_last, new_store, whole_life
+from tests.support.faults.whole_life import SEGMENTS, Ledger, flush_at_last, new_store, whole_life
+from tests.support.services.s3_services import new_bucket, options_of
 
 OUTAGE_S = 180.0
 BOUND = 4 * MIB

@@ -20,8 +20,8 @@ from siltstone.bindings.s3.settings import S3Settings, Transport
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.testing.faults.fault_proxy import FaultProxy
 from siltstone.testing.faults.http_faults import Answer, HalfAnswer, Reset, Rule
-from tests.contract.s3_services import new_bucket, options_of, settings_of
-from tests.faults.canary import VARIABLE, Show, failure, files_with, told
+from tests.support.faults.canary import VARIABLE, Show, failure, files_with, told
+from tests.support.services.s3_services import new_bucket, options_of, settings_of
 
 WRONG = "canary-of-somebody-else"
 

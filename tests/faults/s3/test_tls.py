@@ -14,8 +14,8 @@ from siltstone.bindings.s3.plugin import siltstone_chunk_storage
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkUnavailableError, Outcome, SettingsError
 from tests.conftest import NewVersitygw
-from tests.contract.raw_s3 import RawS3
-from tests.contract.s3_services import options_of, settings_of
+from tests.support.services.raw_s3 import RawS3
+from tests.support.services.s3_services import options_of, settings_of
 
 BUCKET = "bucket"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from services.s3_server import S3Server
-from tests.contract.s3_services import new_bucket
-from tests.unit.docs.pages import run_trial
+from tests.support.docs.pages import run_trial
+from tests.support.services.s3_services import new_bucket
 
 
 def test_the_block_of_the_page_makes_a_store(versitygw: S3Server, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A whole store on a real server that is killed in the middle of its flushes, and comes back.
 
 What may fail: every call to the service, at any moment, while the server is down or dies. What must
-hold is told in ``tests/faults/whole_life.py``.
+hold is told in ``tests/support/faults/whole_life.py``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from services.s3_server import S3Server
 from siltstone.core.errors import SiltstoneError
 from siltstone.testing.faults.fault_proxy import FaultProxy
 from tests.conftest import NewVersitygw
-from tests.contract.s3_services import new_bucket, options_of
-from tests.faults.whole_life import new_store, whole_life
-from tests.soak import share_of
+from tests.support.faults.whole_life import new_store, whole_life
+from tests.support.services.s3_services import new_bucket, options_of
+from tests.support.soak import share_of
 
 DEATHS = 6
 FLUSH_PUTS = 10

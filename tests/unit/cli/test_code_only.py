@@ -27,11 +27,11 @@ from siltstone.core.errors import (
 )
 from siltstone.migration.legacy.write_through.layout import LegacyChangedError
 from siltstone.store.store import Store
+from tests.support.migration.places_of_tests import golden_tree, manifest
+from tests.support.migration.random_lives import random_life
+from tests.support.migration.rolling_model import AbsentError, RollingModel
 from tests.unit.cli.conftest import Command, Ran
 from tests.unit.cli.test_migrate_verbs import TWO, fingerprint, rolling, shown, written
-from tests.unit.migration.legacy.places_of_tests import golden_tree, manifest
-from tests.unit.migration.legacy.random_lives import random_life
-from tests.unit.migration.legacy.rolling_model import AbsentError, RollingModel
 
 Seen = dict[str, tuple[int, int, bool, bytes]]
 

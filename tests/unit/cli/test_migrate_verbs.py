@@ -18,10 +18,10 @@ from siltstone.migration.source.places import FolderPlace
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.handles.import_writer import ImportWriter
 from siltstone.store.store import Store
+from tests.support.migration.places_of_tests import GOLDEN, golden_tree, manifest
+from tests.support.migration.random_lives import random_life
+from tests.support.migration.rolling_model import AbsentError, ModelFile, RollingModel
 from tests.unit.cli.conftest import Command, Ran
-from tests.unit.migration.legacy.places_of_tests import GOLDEN, golden_tree, manifest
-from tests.unit.migration.legacy.random_lives import random_life
-from tests.unit.migration.legacy.rolling_model import AbsentError, ModelFile, RollingModel
 
 SEGMENTS: dict[str, dict[str, Any]] = {
     one["name"]: one for one in manifest()["segments"] if one["kind"] == "ok"

@@ -13,7 +13,7 @@ from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import BackPressureError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 NEVER = 1e6
 QUIET = with_settings(

@@ -14,7 +14,7 @@ from siltstone.core.errors import SegmentNotFoundError
 from siltstone.core.records.time_row import TimeRow
 from siltstone.metadata.changes import put_time
 from siltstone.metadata.time_index import OFFSET_END, times_below
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     close_quietly,

@@ -14,7 +14,13 @@ import pytest
 
 from siltstone.container.boot import replay
 from siltstone.container.state import logged_frame, replayed
-from tests.unit.container.container_world import Owner, World, close_quietly, with_settings, world
+from tests.support.container.container_world import (
+    Owner,
+    World,
+    close_quietly,
+    with_settings,
+    world,
+)
 
 NEVER = 1e6
 QUIET = with_settings(

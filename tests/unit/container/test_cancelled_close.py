@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.container.container_world import World, world
+from tests.support.container.container_world import World, world
 
 
 @pytest.mark.parametrize("ticks", range(1, 40, 3))

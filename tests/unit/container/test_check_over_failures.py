@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.core.errors import ChunkError
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 SETTINGS = with_settings(chunk_bytes=300, garbage_interval_s=1e6, flush_age_s=1e6)
 

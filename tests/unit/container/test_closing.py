@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.container.container_world import World, pattern, world
+from tests.support.container.container_world import World, pattern, world
 
 
 @pytest.mark.slow

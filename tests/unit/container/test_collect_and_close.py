@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from siltstone.core.errors import SiltstoneError
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
 
 
 def test_whoever_collects_hears_plainly_that_the_container_was_closed() -> None:

@@ -11,7 +11,7 @@ from siltstone.container.container import Container
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.core.records.task import TaskKind
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 SETTINGS = with_settings(
     chunk_bytes=300, garbage_delay_s=1.0, garbage_interval_s=1e6, flush_age_s=1e6

@@ -14,7 +14,7 @@ import pytest
 from siltstone.container.container import Container
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import FencedError, LostDataError
-from tests.unit.container.container_world import Owner, World, close_quietly, pattern, world
+from tests.support.container.container_world import Owner, World, close_quietly, pattern, world
 
 TABLE_LOG = "/tables-"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
 
 
 def test_a_flush_waits_for_the_deletion_that_is_on_its_way() -> None:

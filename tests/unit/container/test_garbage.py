@@ -19,8 +19,8 @@ from siltstone.metadata.changes import put_task
 from siltstone.metadata.tables import AssignedUpdate, Tables
 from siltstone.segments.trim import plan_remove
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
-from tests.unit.container import collecting
-from tests.unit.container.container_world import (
+from tests.support.container import planted_garbage as collecting
+from tests.support.container.container_world import (
     Owner,
     World,
     all_chunks,

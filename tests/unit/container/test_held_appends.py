@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.core.errors import ClosedError, Outcome, SiltstoneError
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     World,
     pattern,
     small_slices,

@@ -11,7 +11,7 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import BackPressureError, Outcome, SegmentNotFoundError
 from siltstone.core.records.task import TaskKind
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     pattern,

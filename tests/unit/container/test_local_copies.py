@@ -18,7 +18,7 @@ import pytest
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.metadata.index import Index, checkpoint_position
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
-from tests.unit.container.container_world import Owner, World, world
+from tests.support.container.container_world import Owner, World, world
 
 NAMES = [f"segment-{number}" for number in range(20)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.unit.container.container_world import SETTINGS, World
+from tests.support.container.container_world import SETTINGS, World
 
 PATIENT = replace(SETTINGS, checkpoint_age_s=1e6)
 

@@ -9,7 +9,7 @@ import pytest
 from siltstone.container.close.settlement import OWNERS_MAX
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
-from tests.unit.container.container_world import World, close_quietly, world
+from tests.support.container.container_world import World, close_quietly, world
 
 COUNT = 4 * OWNERS_MAX
 FILES_MAX = 8 * OWNERS_MAX

@@ -7,7 +7,7 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.constants import KIB
 from siltstone.metadata.index_watch import CacheCounts, cache_counts
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
 from tests.unit.container.health.test_metrics_reporter import Recorder
 
 

@@ -23,7 +23,7 @@ from siltstone.core.errors import (
     StorageFullError,
 )
 from siltstone.testing.virtual_time import jittered
-from tests.unit.container.container_world import Owner, World, pattern, world
+from tests.support.container.container_world import Owner, World, pattern, world
 
 MIB = 2**20
 

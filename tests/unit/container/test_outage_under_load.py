@@ -19,8 +19,8 @@ from siltstone.core.errors import BackPressureError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.memory_folder import folder_in_memory
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.memory_folder import folder_in_memory
 
 BOUND = 300 * KIB
 DEADLINE_S = 7.0

@@ -9,7 +9,7 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import OffsetError
 from siltstone.testing.virtual_time import jittered
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 SETTINGS = with_settings(chunk_bytes=2_000, flush_bytes=1_500, optimiser_chunks_min=2)
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
 
 
 def test_the_last_chunk_grows_while_the_others_are_read() -> None:

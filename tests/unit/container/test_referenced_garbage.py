@@ -7,7 +7,7 @@ import pytest
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.metadata.changes import put_task
-from tests.unit.container.container_world import World, all_chunks, close_quietly, pattern, world
+from tests.support.container.container_world import World, all_chunks, close_quietly, pattern, world
 
 
 def test_a_chunk_that_an_extent_names_is_not_deleted() -> None:

@@ -14,8 +14,8 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.changes import concat
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.constants import KIB, MIB
-from tests.unit.container.container_world import Owner, World, pattern
-from tests.unit.container.counting import QUIET, WRITE_ONCE, Requests, play
+from tests.support.container.container_world import Owner, World, pattern
+from tests.support.container.request_counts import QUIET, WRITE_ONCE, Requests, play
 
 PROFILES = pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["once", "append"])
 ROOMY = replace(QUIET, chunk_bytes=16 * MIB)

@@ -13,8 +13,8 @@ import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.constants import KIB
-from tests.unit.container.container_world import Owner, World, pattern
-from tests.unit.container.counting import QUIET, Requests, play
+from tests.support.container.container_world import Owner, World, pattern
+from tests.support.container.request_counts import QUIET, Requests, play
 
 CHUNK = QUIET.chunk_bytes
 APPEND = 4 * KIB

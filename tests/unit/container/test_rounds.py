@@ -24,7 +24,7 @@ from siltstone.core.records.task import TaskKind
 from siltstone.metadata.changes import put_chunk
 from siltstone.testing.faults.faulty_chunk_storage import Fate, Plan, StorageCall
 from tests.faults.test_poisoned_owner import claim
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 from tests.unit.container.health.test_metrics_reporter import Recorder
 
 NEVER = 1e6

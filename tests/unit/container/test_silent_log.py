@@ -13,7 +13,7 @@ import pytest
 
 from siltstone.core.environment import Pool
 from siltstone.core.errors import LogError, Outcome, OutcomeUnknownError
-from tests.unit.container.container_world import World, world
+from tests.support.container.container_world import World, world
 
 
 def silent(name: str) -> object:

@@ -12,8 +12,8 @@ from siltstone.core.chunk_names import data_prefix
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import ChunkError, ChunkUnavailableError
 from siltstone.core.storage.async_storage import AsyncChunkStorage
-from tests.unit.container.container_world import World, pattern, world
-from tests.unit.container.counting import QUIET, WRITE_ONCE
+from tests.support.container.container_world import World, pattern, world
+from tests.support.container.request_counts import QUIET, WRITE_ONCE
 
 RATE = 10 * KIB
 """What the link moves in a second: a chunk of 1 MiB takes more than a minute and a half."""

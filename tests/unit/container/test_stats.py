@@ -11,7 +11,7 @@ from siltstone.container.opening import open_container
 from siltstone.core.environment import SystemEnvironment
 from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.unit.container.container_world import SETTINGS, World, world
+from tests.support.container.container_world import SETTINGS, World, world
 
 GIVE_UP_S = 120
 

@@ -34,8 +34,8 @@ from siltstone.core.errors import (
     TableNotFoundError,
 )
 from siltstone.testing.virtual_time import Latency, instant
-from tests.soak import share_of
-from tests.unit.container.container_world import Owner, World, with_settings, world
+from tests.support.container.container_world import Owner, World, with_settings, world
+from tests.support.soak import share_of
 
 SETTINGS = with_settings(append_deadline_s=1.0)
 MUCH = 10**12

@@ -17,7 +17,7 @@ from siltstone.container.models.health import HealthReason, HealthState
 from siltstone.core.environment import Pool
 from siltstone.core.errors import ChunkThrottledError
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
 
 T = TypeVar("T")
 SEGMENTS = 24

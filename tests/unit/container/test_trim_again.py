@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
 
 SETTINGS = with_settings(
     flush_age_s=1e6, table_flush_age_s=1e6, garbage_interval_s=1e6, chunk_bytes=1_000

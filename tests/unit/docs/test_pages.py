@@ -22,7 +22,7 @@ from siltstone.cli.main import run
 from siltstone.cli.option_text import options_of
 from siltstone.core.hooks import BINDINGS_GROUP, TIER1_GROUP, plugin_settings
 from siltstone.store.site import site_of
-from tests.unit.docs.pages import PLACES, blocks, follow, moved
+from tests.support.docs.pages import PLACES, blocks, follow, moved
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.source_tree import ROOT
-from tests.processor_limit import HOURS_S, limited
+from tests.support.processor_limit import HOURS_S, limited
 
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)

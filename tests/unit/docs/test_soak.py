@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.architecture.source_tree import ROOT
-from tests.soak import share_of, shared
+from tests.support.soak import share_of, shared
 
 ROW = re.compile(r"^\| `(tests/[^`]+\.py)` \| [^|]+ \| [^|]*\d[^|]* \|$", re.MULTILINE)
 MARK = "@pytest.mark." + "soak"

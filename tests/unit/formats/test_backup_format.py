@@ -22,7 +22,7 @@ from siltstone.core.records.backup import (
     encode_chunk_list,
 )
 from siltstone.core.records.envelope import RecordKind, seal
-from tests.unit.formats.page import example
+from tests.support.docs.format_page import example
 
 PAGE = "backup.md"
 BACKUP = Backup(

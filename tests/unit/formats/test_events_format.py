@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from siltstone import events
 from siltstone.core.checksums import crc32c
 from siltstone.events import Event, EventDecoder, MalformedEventError
-from tests.unit.formats.page import example
+from tests.support.docs.format_page import example
 
 PAYLOADS = st.lists(st.binary(max_size=40) | st.binary(min_size=300, max_size=400), max_size=20)
 

@@ -20,7 +20,7 @@ from siltstone.pipelines.export_layout import (
     read_head,
     write_head,
 )
-from tests.unit.formats.page import example
+from tests.support.docs.format_page import example
 
 HEAD = ExportHead(
     store="u", segment="a", segment_id=5, lineage="l", form=Form.FILES, records=Records.BYTES

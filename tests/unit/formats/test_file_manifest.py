@@ -24,7 +24,7 @@ from siltstone.core.records.file_manifest import (
     decode_manifest_head,
     encode_file_manifest,
 )
-from tests.unit.formats.page import example
+from tests.support.docs.format_page import example
 
 PAGE = "file-manifest.md"
 TIME_MS = 1_700_000_000_123

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.unit.formats.page import FORMATS
+from tests.support.docs.format_page import FORMATS
 
 INDEX = "README.md"
 PAGES = {path.name for path in FORMATS.glob("*.md")} - {INDEX}

@@ -19,7 +19,7 @@ from siltstone.core.records.journal_batch import (
 )
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.layout_change import LayoutChange
-from tests.unit.formats.page import example
+from tests.support.docs.format_page import example
 
 LINEAGE = bytes(range(16))
 CHUNK_ID = 2 << 32 | 1

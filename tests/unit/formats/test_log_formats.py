@@ -21,7 +21,7 @@ from siltstone.tier1.kafka.claim_record import (
     decode_claim_record,
     encode_claim_record,
 )
-from tests.unit.formats.page import example
+from tests.support.docs.format_page import example
 
 LINEAGE = bytes(range(16))
 NONCE = bytes(range(0xA0, 0xB0))

@@ -32,7 +32,7 @@ from siltstone.core.records.store_manifest import (
     decode_store_manifest,
     encode_store_manifest,
 )
-from tests.unit.formats.page import example
+from tests.support.docs.format_page import example
 
 U64 = st.integers(0, 2**64 - 1)
 UUIDS = st.binary(min_size=16, max_size=16)

@@ -22,7 +22,7 @@ from siltstone.core.records.piece import (
     table_header,
 )
 from siltstone.core.records.table_record import TableEntry, encode_table_record
-from tests.unit.formats.page import example
+from tests.support.docs.format_page import example
 
 BODY = example("piece.md")
 COUNT = 3

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.formats.page import example
-from tests.unit.spark.packages import missing_packages
+from tests.support.docs.format_page import example
+from tests.support.spark.packages import missing_packages
 
 if missing_packages():
     pytest.skip("the Spark set is not installed", allow_module_level=True)

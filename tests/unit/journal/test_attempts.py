@@ -14,7 +14,7 @@ from siltstone.core.records.checkpoint import Checkpoint
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.journal.journal import ATTEMPTS_MAX, BACKOFF_S, PATIENCE_S, Journal
-from tests.unit.journal.world import (
+from tests.support.journal.journal_world import (
     CONTAINER,
     LINEAGE,
     Bucket,

@@ -22,7 +22,7 @@ from siltstone.core.records.layout import Layout
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
-from tests.unit.journal.records import batches, checkpoints
+from tests.support.journal.journal_records import batches, checkpoints
 
 CHANGE = LayoutChange(
     segment_id=0, before=Layout(segment_id=0), after=Layout(segment_id=0, storage_length=5)

@@ -16,7 +16,7 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal import ATTEMPTS_MAX, Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.recovery import recover
-from tests.unit.journal.world import (
+from tests.support.journal.journal_world import (
     CONTAINER,
     LINEAGE,
     Bucket,

@@ -11,7 +11,7 @@ from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.envelope import HEADER_BYTES
 from siltstone.core.records.journal_batch import decode_journal_batch
 from siltstone.journal.journal_file import FileKind, read_journal_file
-from tests.unit.journal.world import CONTAINER, Bucket, Client, make_owner
+from tests.support.journal.journal_world import CONTAINER, Bucket, Client, make_owner
 
 NAME = journal_file(CONTAINER, 1, 3)
 LENGTH_BYTE = 8

@@ -18,7 +18,7 @@ from siltstone.journal.journal_views import (
     journal_file_view,
     journal_place,
 )
-from tests.unit.journal.world import CONTAINER, LINEAGE, Bucket, Client, make_owner
+from tests.support.journal.journal_world import CONTAINER, LINEAGE, Bucket, Client, make_owner
 
 
 def name(number: int) -> str:

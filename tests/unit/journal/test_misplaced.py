@@ -15,7 +15,7 @@ from siltstone.core.records.checkpoint import Checkpoint, decode_checkpoint, enc
 from siltstone.core.records.journal_batch import decode_journal_batch, encode_journal_batch
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.recovery import Recovered, earlier_checkpoints, list_epochs, recover
-from tests.unit.journal.world import (
+from tests.support.journal.journal_world import (
     CONTAINER,
     Bucket,
     Client,

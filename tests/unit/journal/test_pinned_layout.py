@@ -14,7 +14,7 @@ from siltstone.core.records.layout import Layout
 from siltstone.journal.journal import ATTEMPTS_MAX
 from siltstone.journal.pinned_layout import EPOCH_MAX, PinnedLayoutStore
 from siltstone.journal.pinned_state import empty_layout
-from tests.unit.journal.world import (
+from tests.support.journal.journal_world import (
     CONTAINER,
     Bucket,
     Client,

@@ -11,7 +11,7 @@ from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, FormatEr
 from siltstone.core.records.envelope import RecordKind, seal
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.recovery import STARTS_MAX, list_epochs, recover
-from tests.unit.journal.world import (
+from tests.support.journal.journal_world import (
     CONTAINER,
     Bucket,
     Client,

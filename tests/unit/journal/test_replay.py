@@ -12,7 +12,7 @@ from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.journal_batch import JournalBatch
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
 from siltstone.journal.replay import replay
-from tests.unit.journal.world import Bucket, Client, make_owner
+from tests.support.journal.journal_world import Bucket, Client, make_owner
 
 
 def written() -> list[JournalFile]:

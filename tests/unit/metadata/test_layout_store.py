@@ -26,7 +26,7 @@ from siltstone.metadata import changes
 from siltstone.metadata.layout_store import CHUNK_IDS_RESERVED, TableLayoutStore
 from siltstone.metadata.rows import Rows
 from siltstone.metadata.tables import Tables
-from tests.unit.metadata.acknowledging_log import AcknowledgingLog
+from tests.support.metadata.acknowledging_log import AcknowledgingLog
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import pytest
 
 import siltstone
 from siltstone.pipelines.local_executor import LocalExecutor
-from tests.unit.pipelines.stores import make_store
+from tests.support.stores import make_store
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from siltstone.pipelines.compact import CHANGED, DAMAGED, MergeWork, compact
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import OwnedStore, owned_store
 from siltstone.pipelines.work import FAILED, OK, Item, ItemOutcome, Work
-from tests.unit.pipelines.stores import chunk_path, flip, make_store
+from tests.support.stores import chunk_path, flip, make_store
 
 RULES = CompactionRules(small_bytes=8 * KIB, chunk_bytes=64 * KIB, count_min=2)
 

@@ -52,8 +52,8 @@ from siltstone.pipelines.work import (
     Work,
 )
 from siltstone.store.assemble import open_storage
+from tests.support.stores import chunk_path, flip, make_store
 from tests.unit.pipelines.conftest import text
-from tests.unit.pipelines.stores import chunk_path, flip, make_store
 
 
 @pytest.fixture

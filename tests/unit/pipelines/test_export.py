@@ -35,8 +35,8 @@ from siltstone.pipelines.verify_export import (
 )
 from siltstone.pipelines.work import FAILED, OK, ItemOutcome
 from siltstone.store.assemble import storage_of
+from tests.support.stores import chunk_path, flip, make_store
 from tests.unit.pipelines.conftest import Fill, text
-from tests.unit.pipelines.stores import chunk_path, flip, make_store
 
 pyarrow = pytest.importorskip("pyarrow", reason="an export to Parquet needs pyarrow")
 

@@ -22,8 +22,8 @@ from siltstone.pipelines.scrub import DAMAGED, MISSING, SHORT, UNVERIFIED, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.work import OK, Executor, Item, ItemOutcome, Work
+from tests.support.stores import flip, make_store
 from tests.unit.pipelines.conftest import text
-from tests.unit.pipelines.stores import flip, make_store
 
 FILES = {"a": text("a", 3 * BLOCK_BYTES + 77), "b": text("b", 100), "c": text("c", 9_000)}
 

@@ -14,8 +14,8 @@ from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGED, GONE, MISSING, SHORT, ScrubWork, plan_scrub, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.work import FAILED, OK, Item, ItemOutcome, Work
+from tests.support.stores import chunk_path, flip
 from tests.unit.pipelines.conftest import Fill
-from tests.unit.pipelines.stores import chunk_path, flip
 
 
 def statuses(outcomes: Iterable[ItemOutcome]) -> dict[str, str]:

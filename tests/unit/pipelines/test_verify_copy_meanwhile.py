@@ -18,7 +18,7 @@ from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.work import OK, SAME
 from siltstone.store.store import Store
-from tests.unit.pipelines.stores import make_store
+from tests.support.stores import make_store
 
 
 @pytest.fixture

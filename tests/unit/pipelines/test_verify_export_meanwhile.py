@@ -17,7 +17,7 @@ from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_export import TRUNCATED, plan_verify_export, verify_export
 from siltstone.pipelines.work import OK
 from siltstone.store.store import Store
-from tests.unit.pipelines.stores import make_store
+from tests.support.stores import make_store
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from siltstone.pipelines.scrub import ScrubWork
 from siltstone.pipelines.verify_copy import VerifyCopyWork
 from siltstone.pipelines.verify_export import VerifyExportWork
 from siltstone.pipelines.work import Work
-from tests.unit.pipelines.stores import make_store
+from tests.support.stores import make_store
 
 Make = Callable[[str, str, str, str], Work]
 """Makes work from path and uuid of the store that is meant, and of a second one."""

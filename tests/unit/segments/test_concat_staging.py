@@ -20,7 +20,7 @@ from siltstone.segments.concat_staging import PLACED_PER_SLICE, Joining
 from siltstone.segments.page_cache_reads import NearReads
 from siltstone.segments.rewrite_plan import RelocationRules
 from tests.support.oracles.memory_layout_store import CommitOutcome
-from tests.unit.segments.segment_world import World, run, small, two_segments, write_chunks
+from tests.support.segments.segment_world import World, run, small, two_segments, write_chunks
 
 COUNT = 2 * PLACED_PER_SLICE + 11
 EXTRA = (TableEntry(0, b"entry", b"1"),)

@@ -16,7 +16,7 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.segments.rewrite_plan import RelocationRules
-from tests.unit.segments.segment_world import World, run
+from tests.support.segments.segment_world import World, run
 
 LENGTH = 3 * GIB + 5
 HUGE = "huge"

@@ -12,7 +12,7 @@ from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.extent import Extent
 from siltstone.segments.concat_staging import Joining
 from tests.support.oracles.memory_layout_store import MemoryLayoutStore
-from tests.unit.segments.segment_world import World, data, run, small
+from tests.support.segments.segment_world import World, data, run, small
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 

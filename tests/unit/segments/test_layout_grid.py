@@ -13,7 +13,7 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import OffsetError, SegmentTruncatedError
 from siltstone.segments.rewrite_plan import MergeRules, RelocationRules
-from tests.unit.segments.segment_world import World, data, merge, run, small, write_chunks
+from tests.support.segments.segment_world import World, data, merge, run, small, write_chunks
 
 PROFILES = {
     "append and concat": Profile(),

@@ -16,7 +16,7 @@ from siltstone.core.records.writer_row import WriterRow
 from siltstone.segments.concat_staging import Joining
 from siltstone.segments.pack import PackedRun, in_slices, place
 from tests.support.oracles.memory_layout_store import CommitOutcome
-from tests.unit.segments.segment_world import Call, Fault, World, data, run, small
+from tests.support.segments.segment_world import Call, Fault, World, data, run, small
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 

@@ -13,7 +13,7 @@ from siltstone.core.constants import BLOCK_BYTES, GROUP_BLOCKS
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.storage.optional_verbs import ReadNow
 from siltstone.segments.page_cache_reads import SHARE_BYTES_MIN, NearReads, ReadPlace
-from tests.unit.segments.segment_world import World, data, run
+from tests.support.segments.segment_world import World, data, run
 
 VERSION = "version"
 

@@ -13,7 +13,7 @@ from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, Segme
 from siltstone.segments.read_ahead import PIECE_BYTES, STREAMS_MAX, ReadAhead
 from siltstone.segments.segment_storage import SegmentStorageSettings
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.unit.segments.segment_world import Call, World, write_pieces
+from tests.support.segments.segment_world import Call, World, write_pieces
 
 CALL_S = 0.1
 LENGTH = 40 * MIB

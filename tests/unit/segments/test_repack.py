@@ -15,7 +15,7 @@ from siltstone.core.records.layout_change import LayoutChange
 from siltstone.segments.pack import PackedRun
 from siltstone.segments.repack import MOVES_PER_SLICE, REPACK_EXTENTS_MAX
 from tests.support.oracles.memory_layout_store import CommitOutcome
-from tests.unit.segments.segment_world import Call, Fault, World, data, run, small
+from tests.support.segments.segment_world import Call, Fault, World, data, run, small
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 LENGTH = 10

@@ -25,7 +25,7 @@ from siltstone.segments.rewrite_plan import (
 )
 from siltstone.segments.segment_storage import SegmentStorageSettings
 from tests.support.oracles.memory_layout_store import CommitOutcome
-from tests.unit.segments.segment_world import Call, Fault, World, data, merge, run, write_chunks
+from tests.support.segments.segment_world import Call, Fault, World, data, merge, run, write_chunks
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 COPYING = Profile(concat=False)

@@ -8,7 +8,7 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkReadBackError
 from siltstone.segments.segment_storage import SegmentStorageSettings
-from tests.unit.segments.segment_world import (
+from tests.support.segments.segment_world import (
     Call,
     Fault,
     World,

@@ -18,7 +18,7 @@ from siltstone.core.errors import (
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.segments.chunk_writes import CREATE_ATTEMPTS
 from tests.support.oracles.memory_layout_store import CommitOutcome, MemoryLayoutStore
-from tests.unit.segments.segment_world import (
+from tests.support.segments.segment_world import (
     Call,
     Fault,
     InlineEnvironment,

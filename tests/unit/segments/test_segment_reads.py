@@ -17,7 +17,7 @@ from siltstone.core.errors import (
     SegmentTruncatedError,
 )
 from siltstone.segments.segment_storage import ChunkProblem, SegmentStorageSettings
-from tests.unit.segments.segment_world import (
+from tests.support.segments.segment_world import (
     Call,
     InlineEnvironment,
     World,

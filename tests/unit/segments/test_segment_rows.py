@@ -23,7 +23,7 @@ from siltstone.core.records.writer_row import WriterRow
 from siltstone.segments.concat import CONCAT_EXTENTS_MAX
 from siltstone.segments.concat_staging import Joining
 from tests.support.oracles.memory_layout_store import CommitOutcome
-from tests.unit.segments.segment_world import (
+from tests.support.segments.segment_world import (
     World,
     data,
     run,

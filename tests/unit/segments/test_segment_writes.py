@@ -13,7 +13,7 @@ from siltstone.core.errors import (
     OffsetError,
 )
 from siltstone.core.records.writer_row import WriterRow
-from tests.unit.segments.segment_world import (
+from tests.support.segments.segment_world import (
     World,
     data,
     run,

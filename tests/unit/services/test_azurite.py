@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 
 from services.azurite import Azurite
-from tests.contract.azure_services import new_container
-from tests.contract.raw_azure import RawAzure
+from tests.support.services.azure_services import new_container
+from tests.support.services.raw_azure import RawAzure
 
 MISSING = {"if-none-match": "*"}
 

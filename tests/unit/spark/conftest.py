@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.spark.packages import missing_packages
+from tests.support.spark.packages import missing_packages
 
 collect_ignore_glob = ["test_[!p]*.py"] if missing_packages() else []

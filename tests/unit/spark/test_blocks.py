@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from siltstone.spark.options import Mode, ReadOptions
 from siltstone.spark.ranges import RecordRange, pack_ranges
-from tests.unit.spark.layouts import LaidOut, expected_lines, options
+from tests.support.spark.layouts import LaidOut, expected_lines, options
 
 
 def read(segment: LaidOut, wanted: ReadOptions) -> list[dict[str, Any]]:

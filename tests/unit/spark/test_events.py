@@ -18,7 +18,7 @@ from siltstone.spark.columns import arrow_schema
 from siltstone.spark.options import BadRecords, Mode, ReadOptions, Split
 from siltstone.spark.ranges import RecordRange
 from siltstone.spark.rows import RowShape
-from tests.unit.spark.layouts import LaidOut, options
+from tests.support.spark.layouts import LaidOut, options
 
 PAYLOADS = [b"", b"a", b"\0\0\0\0\0", b"line\nline", "žluťoučký".encode(), b"x" * 40, b"", b"end"]
 ALL = ("segment", "offset", "value")

@@ -15,7 +15,7 @@ from siltstone.pipelines import byte_source, lines
 from siltstone.pipelines.window import cut_window
 from siltstone.spark import ranges
 from siltstone.spark.ranges import RecordRange
-from tests.unit.spark.layouts import LaidOut, expected_lines, options
+from tests.support.spark.layouts import LaidOut, expected_lines, options
 
 TEXTS = {
     "nothing": b"",

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.unit.spark.packages import NEEDED, missing_packages
+from tests.support.spark.packages import NEEDED, missing_packages
 
 
 def test_the_spark_set_is_installed() -> None:

@@ -10,7 +10,7 @@ from siltstone.core.constants import BLOCK_BYTES, GIB, MIB
 from siltstone.core.errors import CapabilityError, SegmentTruncatedError, SettingsError
 from siltstone.spark import ranges
 from siltstone.spark.ranges import RANGE_BYTES, TAIL_RANGE_BYTES, range_borders, range_size
-from tests.unit.spark.layouts import LaidOut, options
+from tests.support.spark.layouts import LaidOut, options
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ from pyspark.sql.types import (
 import siltstone
 from siltstone.spark.data_source import SegmentSource
 from siltstone.spark.sink import SegmentStreamWriter
-from tests.soak import shared
-from tests.unit.spark.sink_world import KEYED, SCHEMA, Sink, new_sink, sent
+from tests.support.soak import shared
+from tests.support.spark.sink_world import KEYED, SCHEMA, Sink, new_sink, sent
 
 ROUNDS = 20
 SOAK_ROUNDS = 400

@@ -32,7 +32,7 @@ from siltstone.spark.columns import arrow_schema, default_schema
 from siltstone.spark.stream import SegmentStreamReader
 from siltstone.spark.stream_options import parse_stream_options
 from siltstone.store.assemble import assembled
-from tests.unit.spark.layouts import expected_lines
+from tests.support.spark.layouts import expected_lines
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import SHORT, UNVERIFIED, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.store.assemble import storage_of
-from tests.contract.s3_services import new_bucket, options_of
+from tests.support.services.s3_services import new_bucket, options_of
 
 DATA = bytes(range(256)) * 2_000
 

@@ -20,7 +20,7 @@ from siltstone.core.records.frame import MAGIC as FRAME_MAGIC
 from siltstone.core.records.frame import decode_frame
 from tests.golden.feature_store import content
 from tests.golden.make import ARCHIVE, FOLDER, WHOLE, WITHOUT_LOG
-from tests.unit.formats.page import example
+from tests.support.docs.format_page import example
 
 # The settings of the first store have a key that is a constant now.
 pytestmark = pytest.mark.filterwarnings("ignore:.*checkpoint.age. no longer:FutureWarning")

@@ -12,7 +12,7 @@ from siltstone.container.reader import read_container
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles import async_segment
-from tests.unit.pipelines.stores import make_store
+from tests.support.stores import make_store
 
 
 async def fill(store: AsyncStore, count: int) -> None:

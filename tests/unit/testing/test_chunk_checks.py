@@ -20,7 +20,7 @@ from siltstone.core.storage.wrapper import WrappedChunkStorage
 from siltstone.testing.chunk_checks.stops import StopChecks
 from siltstone.testing.chunk_checks.streams import StreamChecks
 from siltstone.testing.chunk_checks.subject import at_once
-from tests.contract.services import BucketService, StoppableBucket
+from tests.support.services.local_services import BucketService, StoppableBucket
 
 ROOT = Path(__file__).parents[3]
 

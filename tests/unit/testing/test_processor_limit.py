@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.processor_limit import limited, processor_limit
+from tests.support.processor_limit import limited, processor_limit
 
 
 def test_what_does_not_end_is_ended() -> None:

@@ -11,8 +11,8 @@ from siltstone.core.environment import Pool
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import ControlKind, ControlPiece, decode_pieces
 from siltstone.testing.virtual_time import START_S, VirtualEnvironment, jittered
-from tests.still_indexes import keep_indexes_still
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
+from tests.support.still_indexes import keep_indexes_still
 
 POOL = Pool(name="pool", threads=2)
 

@@ -11,8 +11,8 @@ import pytest
 from services.azurite import Azurite
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
 from siltstone.testing.faults.fault_proxy import FaultProxy
-from tests.contract.azure_services import new_container, options_of, take_for_proven
-from tests.contract.raw_azure import RawAzure
+from tests.support.services.azure_services import new_container, options_of, take_for_proven
+from tests.support.services.raw_azure import RawAzure
 
 
 @dataclass

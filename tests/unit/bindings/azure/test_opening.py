@@ -21,7 +21,7 @@ from siltstone.core.errors import (
     SettingsError,
 )
 from siltstone.testing.faults.http_faults import Answer, Rule
-from tests.contract.azure_services import new_container, options_of
+from tests.support.services.azure_services import new_container, options_of
 from tests.unit.bindings.azure.conftest import NewCounted
 
 OTHER_KEY = "b3RoZXIga2V5"

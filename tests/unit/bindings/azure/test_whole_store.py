@@ -12,7 +12,7 @@ import siltstone
 from services.azurite import Azurite
 from siltstone.cli.main import run
 from siltstone.testing.faults.fault_proxy import FaultProxy
-from tests.contract.azure_services import new_container, options_of
+from tests.support.services.azure_services import new_container, options_of
 
 pytestmark = pytest.mark.usefixtures("azure_plugin")
 

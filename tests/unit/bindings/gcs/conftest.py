@@ -8,8 +8,8 @@ import pytest
 
 from siltstone.bindings.gcs import proof
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
-from tests.unit.bindings.gcs.stub import Stub
-from tests.unit.bindings.gcs.stub_server import StubServer, serving
+from tests.support.stubs.gcs_stub import Stub
+from tests.support.stubs.gcs_stub_server import StubServer, serving
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.core.errors import ChunkAccessDeniedError, ChunkError, Outcome
-from tests.unit.bindings.gcs.stub import Stub, refusal
+from tests.support.stubs.gcs_stub import Stub, refusal
 
 
 class Authority(ThreadingHTTPServer):

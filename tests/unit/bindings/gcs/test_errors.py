@@ -31,7 +31,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from siltstone.core.remote.answers import retry_after
-from tests.unit.bindings.gcs.stub import (
+from tests.support.stubs.gcs_stub import (
     Reply,
     Request,
     Stub,

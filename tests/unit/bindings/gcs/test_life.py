@@ -13,7 +13,7 @@ import pytest
 
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.core.errors import ChunkError, ClosedError, Outcome
-from tests.unit.bindings.gcs.stub import Reply, Request, Stub, broken, lost_reply
+from tests.support.stubs.gcs_stub import Reply, Request, Stub, broken, lost_reply
 
 
 def test_it_can_not_be_pickled(storage: GcsChunkStorage) -> None:

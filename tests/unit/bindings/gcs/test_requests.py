@@ -13,7 +13,7 @@ from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.core.checksums import crc32c, crc_text
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import ChunkNotFoundError
-from tests.unit.bindings.gcs.stub import Stub
+from tests.support.stubs.gcs_stub import Stub
 
 LARGE = bytes(range(256)) * (MIB // 256)
 

@@ -23,7 +23,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.open_files import ChunkOpenFilesError
 from siltstone.testing.faults.file_layer import FileLayer
-from tests.faults.held import held_uncollected
+from tests.support.faults.held_things import held_uncollected
 
 NOT, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
 

@@ -26,7 +26,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.posix import PathName, SystemFileCalls
 from siltstone.testing.faults.file_layer import Call, FileLayer
-from tests.faults.held import held_below, held_uncollected
+from tests.support.faults.held_things import held_below, held_uncollected
 
 LITTER = ".nfs000000000123abcd00000001"
 

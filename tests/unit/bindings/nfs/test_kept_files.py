@@ -13,7 +13,7 @@ from siltstone.bindings.nfs.chunk_storage import KEPT_BYTES_MAX, NfsChunkStorage
 from siltstone.bindings.nfs.kept_files import FILES_MAX
 from siltstone.core.posix import SystemFileCalls
 from siltstone.testing.faults.file_layer import FileLayer
-from tests.faults.held import held_below
+from tests.support.faults.held_things import held_below
 
 CONTENT = bytes(range(256)) * 40
 

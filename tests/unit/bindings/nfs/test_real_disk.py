@@ -17,8 +17,8 @@ from siltstone.core.errors import (
     ChunkStorageFullError,
     Outcome,
 )
-from tests.faults.crash_file_system import CrashFileSystem
-from tests.faults.real_disk import real_disk
+from tests.support.faults.crash_file_system import CrashFileSystem
+from tests.support.faults.real_disk import real_disk
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.bindings.s3 import proof
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
-from tests.unit.bindings.s3.stub import Stub, running
+from tests.support.stubs.s3_stub import Stub, running
 
 
 @pytest.fixture(autouse=True)

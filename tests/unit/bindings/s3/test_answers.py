@@ -9,7 +9,7 @@ import pytest
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.client import time_of
 from siltstone.core.errors import ChunkUnavailableError
-from tests.unit.bindings.s3.stub import DATE, HTTP_DATE, Reply, Stub
+from tests.support.stubs.s3_stub import DATE, HTTP_DATE, Reply, Stub
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 

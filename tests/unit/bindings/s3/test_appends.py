@@ -14,7 +14,7 @@ from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CapabilityError, ChunkUnavailableError, Outcome
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
-from tests.unit.bindings.s3.stub import Stub, lost_reply, refusal, running
+from tests.support.stubs.s3_stub import Stub, lost_reply, refusal, running
 
 BUCKET = "store--use1-az4--x-s3"
 

@@ -35,7 +35,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.remote import remote_client
 from siltstone.core.remote.answers import retry_after
-from tests.unit.bindings.s3.stub import Reply, Request, Stub, broken, half_body, lost_reply, refusal
+from tests.support.stubs.s3_stub import Reply, Request, Stub, broken, half_body, lost_reply, refusal
 
 NOT, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
 ANSWERS: list[tuple[int, str, type[ChunkError], Outcome]] = [

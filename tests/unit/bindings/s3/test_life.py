@@ -13,7 +13,7 @@ import pytest
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ClosedError
-from tests.unit.bindings.s3.stub import Stub, broken
+from tests.support.stubs.s3_stub import Stub, broken
 
 
 def test_it_can_not_be_pickled(storage: S3ChunkStorage) -> None:

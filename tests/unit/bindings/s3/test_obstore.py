@@ -27,7 +27,7 @@ from siltstone.core.errors import (
     Outcome,
     SettingsError,
 )
-from tests.unit.bindings.s3.stub import HTTP_DATE, Reply, Request, Stub, refusal
+from tests.support.stubs.s3_stub import HTTP_DATE, Reply, Request, Stub, refusal
 from tests.unit.bindings.s3.test_errors import (  # noqa: F401
     ANSWERS,
     test_a_read_that_breaks_off_is_no_read,

@@ -18,7 +18,7 @@ from siltstone.bindings.s3.obstore_calls import ObstoreCalls, Progress
 from siltstone.bindings.s3.obstore_runtime import LOST_MAX, ObstoreRuntime, runtime
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline, DeadlineError
-from tests.unit.bindings.s3.stub import Stub
+from tests.support.stubs.s3_stub import Stub
 
 SHORT_S, LONG_S = 0.05, 60.0
 

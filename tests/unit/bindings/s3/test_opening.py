@@ -15,7 +15,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     SettingsError,
 )
-from tests.unit.bindings.s3.stub import Reply, Stub, broken, refusal
+from tests.support.stubs.s3_stub import Reply, Stub, broken, refusal
 
 
 def test_opening_is_one_request_and_writes_nothing(stub: Stub) -> None:

@@ -12,7 +12,7 @@ from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.reads import STEP_BYTES, WOKEN_AT
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import ChunkUnavailableError
-from tests.unit.bindings.s3.stub import Stub, half_body
+from tests.support.stubs.s3_stub import Stub, half_body
 
 CONTENT = random.Random(7).randbytes(5 * MIB + 17)
 PATIENT = STEP_BYTES + 2 * WOKEN_AT

@@ -15,7 +15,7 @@ from siltstone.bindings.s3.reads import plain_body
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkNotFoundError
-from tests.unit.bindings.s3.stub import Stub
+from tests.support.stubs.s3_stub import Stub
 
 LARGE = bytes(range(256)) * (5 * MIB // 256)
 

@@ -12,7 +12,7 @@ from services.s3_server import KEY_ID
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage, open_bucket
 from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.errors import ChunkAccessDeniedError, Outcome
-from tests.contract.s3_services import MotoService
+from tests.support.services.s3_services import MotoService
 
 ROLE = "arn:aws:iam::123456789012:role/archive"
 

@@ -9,7 +9,7 @@ import pytest
 
 import siltstone
 from tests.plugins.distribution import install
-from tests.unit.bindings.s3.stub import Stub, refusal
+from tests.support.stubs.s3_stub import Stub, refusal
 
 OPTIONS = ("bucket", "endpoint", "insecure", "region", "path_style")
 

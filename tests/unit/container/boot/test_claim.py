@@ -28,7 +28,7 @@ from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.unit.container.container_world import pattern, world
+from tests.support.container.container_world import pattern, world
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from siltstone.core.errors import ClosedError
 from siltstone.core.records.checkpoint import SystemLayout
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.layout import Layout
-from tests.unit.container.container_world import World, pattern, world
+from tests.support.container.container_world import World, pattern, world
 
 
 @pytest.mark.parametrize("verb", ["check", "sweep"])

@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.core.errors import ClosedError, FencedError, LogError, StorageFullError
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
-from tests.unit.container.container_world import Owner, World, world
+from tests.support.container.container_world import Owner, World, world
 
 
 def _fails(raised: type[LogError]) -> Callable[[FaultPlan], None]:

@@ -18,8 +18,8 @@ from siltstone.journal.journal import LAST_BATCH_S
 from siltstone.journal.recovery import EPOCH_END, recover
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
-from tests.unit.container.container_world import Owner, World, copied, pattern, world
-from tests.unit.container.counting import WRITE_ONCE, Requests, play_open
+from tests.support.container.container_world import Owner, World, copied, pattern, world
+from tests.support.container.request_counts import WRITE_ONCE, Requests, play_open
 
 PROFILES = pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["once", "append"])
 

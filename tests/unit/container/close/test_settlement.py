@@ -29,7 +29,7 @@ from siltstone.core.constants import MIB
 from siltstone.core.environment import Pool
 from siltstone.core.errors import ChunkUnavailableError, FencedError
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
-from tests.unit.container.container_world import SETTINGS, Owner, World, pattern, world
+from tests.support.container.container_world import SETTINGS, Owner, World, pattern, world
 
 SHORT = SETTINGS
 

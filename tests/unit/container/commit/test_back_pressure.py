@@ -9,7 +9,7 @@ import pytest
 from siltstone.container.commit.back_pressure import SEGMENTS_MIN, Pressure
 from siltstone.core.errors import BackPressureError
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.unit.container.container_world import World, with_settings, world
+from tests.support.container.container_world import World, with_settings, world
 
 
 def test_below_the_bound_nobody_waits() -> None:

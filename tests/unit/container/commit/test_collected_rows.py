@@ -14,8 +14,8 @@ from siltstone.core.records.tombstone import Tombstone
 from siltstone.metadata.changes import put_task, put_time, put_tombstone
 from siltstone.metadata.time_index import times_below
 from siltstone.segments.trim import plan_trim
-from tests.unit.container.collecting import SETTINGS, garbage, now_ms, play, put, tasks
-from tests.unit.container.container_world import Owner, World, pattern
+from tests.support.container.container_world import Owner, World, pattern
+from tests.support.container.planted_garbage import SETTINGS, garbage, now_ms, play, put, tasks
 
 
 def test_a_trim_drops_what_lies_below_the_start_and_its_times() -> None:

@@ -14,7 +14,7 @@ from siltstone.core.errors import LogError, SiltstoneError
 from siltstone.testing.virtual_time import VirtualEnvironment
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem
-from tests.unit.container.container_world import world
+from tests.support.container.container_world import world
 
 EXT4 = FileSystem(number=0xEF53, name="ext4")
 

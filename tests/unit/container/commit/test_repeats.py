@@ -20,8 +20,8 @@ from siltstone.core.errors import (
     SequenceError,
     StorageFullError,
 )
-from tests.unit.container.container_world import Owner, World, with_settings, world
-from tests.unit.container.importing import bring, gives, opened
+from tests.support.container.container_world import Owner, World, with_settings, world
+from tests.support.container.imported_chunks import bring, gives, opened
 
 SETTINGS = with_settings(append_deadline_s=1.0)
 MUCH = 10**12

@@ -11,7 +11,7 @@ from siltstone.container.compact.compaction import CompactionRules
 from siltstone.core.constants import KIB
 from siltstone.core.errors import CorruptDataError
 from siltstone.segments.merge import Merge, Merging, write_merge
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 SETTINGS = with_settings(
     optimiser_enabled=False, relocation_enabled=False, chunk_bytes=64 * KIB, flush_bytes=KIB

@@ -12,7 +12,7 @@ from siltstone.container.compact.optimiser import Optimiser
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkUnavailableError
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 QUICK = with_settings(

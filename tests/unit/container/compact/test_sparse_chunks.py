@@ -17,8 +17,8 @@ from siltstone.core.chunk_names import data_prefix
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
-from tests.unit.container.container_world import Owner, World, all_chunks, pattern, world
-from tests.unit.container.counting import NEVER, QUIET, WRITE_ONCE, Requests, play
+from tests.support.container.container_world import Owner, World, all_chunks, pattern, world
+from tests.support.container.request_counts import NEVER, QUIET, WRITE_ONCE, Requests, play
 
 ROOMY = replace(QUIET, chunk_bytes=8 * MIB, optimiser_interval_s=NEVER, garbage_delay_s=1.0)
 PROFILES = pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["once", "append"])

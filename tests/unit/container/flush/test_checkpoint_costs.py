@@ -19,7 +19,7 @@ from siltstone.container.flush.upload_budget import (
 from siltstone.container.models.segments import Operation, Put
 from siltstone.core.constants import Buffer
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
-from tests.unit.container.container_world import World, with_settings, world
+from tests.support.container.container_world import World, with_settings, world
 
 SETTINGS = with_settings(checkpoint_age_s=10.0, table_flush_age_s=5.0)
 ROUNDS = 60

@@ -25,8 +25,15 @@ from siltstone.core.records.segment_state import SegmentState
 from siltstone.pipelines.byte_source import ByteSource
 from siltstone.pipelines.window import Window, cut_window
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
-from tests.unit.container.container_world import Owner, World, all_chunks, pattern
-from tests.unit.container.counting import NEVER, QUIET, WRITE_ONCE, Requests, play, play_open
+from tests.support.container.container_world import Owner, World, all_chunks, pattern
+from tests.support.container.request_counts import (
+    NEVER,
+    QUIET,
+    WRITE_ONCE,
+    Requests,
+    play,
+    play_open,
+)
 
 
 def name_of(number: int) -> str:

@@ -22,7 +22,8 @@ from siltstone.core.metrics import GARBAGE, Metric, Metrics
 from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.task import Task, TaskStage
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
-from tests.unit.container.collecting import (
+from tests.support.container.container_world import Owner, World, close_quietly, pattern
+from tests.support.container.planted_garbage import (
     EPOCH,
     FIRST_ID,
     SETTINGS,
@@ -33,7 +34,6 @@ from tests.unit.container.collecting import (
     put,
     tasks,
 )
-from tests.unit.container.container_world import Owner, World, close_quietly, pattern
 
 
 def failing_deletes(call: StorageCall) -> Fate:

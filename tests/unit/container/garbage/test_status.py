@@ -13,8 +13,8 @@ from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import ReadOnlyError
 from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.task import Task, TaskKind, TaskStage
-from tests.unit.container.collecting import garbage, now_ms, play, put
-from tests.unit.container.container_world import Owner, World, close_quietly
+from tests.support.container.container_world import Owner, World, close_quietly
+from tests.support.container.planted_garbage import garbage, now_ms, play, put
 
 EMPTY = GarbageStatus(
     container=0,

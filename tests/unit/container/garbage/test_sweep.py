@@ -18,7 +18,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.epoch_row import EpochRow
 from siltstone.core.records.pin import Pin, encode_pin
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 DAY = 24 * 3600.0
 SETTINGS = with_settings(garbage_delay_s=0.0, garbage_interval_s=5.0)

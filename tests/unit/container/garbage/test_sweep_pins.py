@@ -17,9 +17,9 @@ from siltstone.core.records.file_manifest import (
     encode_file_manifest,
 )
 from siltstone.core.records.pin import Pin, encode_pin
-from tests.unit.container.collecting import now_ms
-from tests.unit.container.container_world import World, close_quietly, world
-from tests.unit.container.sweeping import DAY_S, SETTINGS, second_owner, swept, told
+from tests.support.container.container_world import World, close_quietly, world
+from tests.support.container.planted_garbage import now_ms
+from tests.support.container.sweeps import DAY_S, SETTINGS, second_owner, swept, told
 
 
 def plant_pins(made: World, expiries_ms: Sequence[int]) -> list[str]:

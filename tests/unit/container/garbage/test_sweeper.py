@@ -16,15 +16,15 @@ from siltstone.core.errors import CorruptDataError, FencedError
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.records.task import Task, TaskKind, TaskStage
 from siltstone.testing.faults.faulty_chunk_storage import Fate
-from tests.unit.container.collecting import now_ms, put, tasks
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     close_quietly,
     pattern,
     world,
 )
-from tests.unit.container.sweeping import DAY_S, SETTINGS, lost, second_owner, swept, told
+from tests.support.container.planted_garbage import now_ms, put, tasks
+from tests.support.container.sweeps import DAY_S, SETTINGS, lost, second_owner, swept, told
 
 PAUSE_S = 60.0
 

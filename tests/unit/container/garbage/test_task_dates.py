@@ -11,7 +11,7 @@ from siltstone.container.garbage.task_dates import DateLooks
 from siltstone.container.models.imports import ImportSessionError
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.unit.container.container_world import Owner, World, with_settings, world
+from tests.support.container.container_world import Owner, World, with_settings, world
 
 SETTINGS = with_settings(garbage_delay_s=600.0, garbage_interval_s=1e9, flush_age_s=1e9)
 HOUR_S = 3_600.0

@@ -17,7 +17,7 @@ from siltstone.container.health.metrics_reporter import (
 from siltstone.core.errors import ChunkError
 from siltstone.core.metrics import Metric, Metrics
 from siltstone.testing.faults.faulty_chunk_storage import Fate
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from siltstone.core.environment import Pool
 from siltstone.core.errors import ClosedError, StorageSuspendedError
 from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 SETTINGS = with_settings(late_s=60.0, late_s_max=660.0, throttle_s_max=2.0, storage_deadline_s=20.0)
 

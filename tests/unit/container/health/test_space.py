@@ -20,7 +20,7 @@ from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkStorageFullError, SafeModeError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 CAPACITY = 400 * KIB
 SETTINGS = with_settings(free_bytes_min=100 * KIB, space_interval_s=30.0, garbage_delay_s=0.0)

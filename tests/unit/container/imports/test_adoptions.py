@@ -29,7 +29,7 @@ from siltstone.core.errors import (
 )
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.tier1.memory.shared_log import SharedLog
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     close_quietly,
@@ -37,7 +37,7 @@ from tests.unit.container.container_world import (
     with_settings,
     world,
 )
-from tests.unit.container.importing import bring, content, found, gives, opened
+from tests.support.container.imported_chunks import bring, content, found, gives, opened
 
 DATA = pattern(1, 300_000)
 MORE = pattern(2, 70_000)

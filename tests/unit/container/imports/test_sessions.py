@@ -27,7 +27,7 @@ from siltstone.core.errors import (
 from siltstone.core.records.import_row import ImportState
 from siltstone.core.records.keys import METADATA_TABLE
 from siltstone.core.records.piece import ControlKind, ControlPiece, decode_pieces
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     World,
     close_quietly,
     pattern,
@@ -35,7 +35,7 @@ from tests.unit.container.container_world import (
     with_settings,
     world,
 )
-from tests.unit.container.importing import DAY_S, bring, content, gives, left, opened
+from tests.support.container.imported_chunks import DAY_S, bring, content, gives, left, opened
 
 LARGE = pattern(3, MIB + 5)
 SETTINGS = with_settings(garbage_delay_s=1.0)

@@ -17,7 +17,7 @@ from siltstone.container.reader.read_container import ReadContainer
 from siltstone.core.records.task import TaskKind
 from siltstone.metadata.time_index import STEP_MS
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.unit.container.container_world import Owner, World, with_settings, world
+from tests.support.container.container_world import Owner, World, with_settings, world
 
 SETTINGS = with_settings(flush_age_s=20.0)
 HOUR_S = 3_600.0

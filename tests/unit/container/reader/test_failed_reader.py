@@ -11,7 +11,7 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.reader.reader_view import View, build_view
 from siltstone.core.errors import ChunkUnavailableError, CorruptDataError
 from siltstone.metadata.index import Index
-from tests.unit.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import World, pattern, with_settings, world
 
 
 def test_a_reader_that_fails_at_its_last_step_closes_its_index(

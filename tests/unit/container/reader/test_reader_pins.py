@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from siltstone.container.reader.read_container import ReadContainer
 from siltstone.container.reads.pins import list_pins
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 SETTINGS = with_settings(garbage_delay_s=10.0, garbage_interval_s=1e6)
 

@@ -16,7 +16,7 @@ from siltstone.core.constants import KIB
 from siltstone.core.errors import FencedError, SegmentNotFoundError
 from siltstone.core.records.pin import decode_pin
 from siltstone.tier1.memory.shared_log import SharedLog
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     close_quietly,

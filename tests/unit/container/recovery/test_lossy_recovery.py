@@ -26,7 +26,7 @@ from siltstone.core.text import uuid_text
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan, FaultyFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     copied,

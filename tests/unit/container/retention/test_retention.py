@@ -14,7 +14,7 @@ from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import CapabilityError, FencedError, ReadOnlyError
 from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.metadata import retention_rules
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     Owner,
     World,
     close_quietly,

@@ -10,7 +10,7 @@ from siltstone.container.state.batch import LOG_INDEX, TOLD_COUNT, Batch
 from siltstone.core.constants import MIB
 from siltstone.core.errors import OffsetError
 from siltstone.core.records.piece import ControlKind
-from tests.unit.container.container_world import World, world
+from tests.support.container.container_world import World, world
 
 FRAME = 7 * MIB
 """Two of these do not fit in one frame."""

@@ -11,7 +11,7 @@ from siltstone.container.state.clock_watch import DOUBT_S, JUMPS_MAX, ClockWatch
 from siltstone.core.constants import MIB
 from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.testing.virtual_time import VirtualEnvironment
-from tests.unit.container.container_world import Owner, World, with_settings, world
+from tests.support.container.container_world import Owner, World, with_settings, world
 
 HOUR_S = 3_600.0
 YEAR_S = 365 * 24 * HOUR_S

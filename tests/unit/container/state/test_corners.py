@@ -38,7 +38,7 @@ from siltstone.core.errors import (
 )
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from siltstone.testing.virtual_time import Latency
-from tests.unit.container.container_world import (
+from tests.support.container.container_world import (
     SETTINGS,
     Owner,
     World,

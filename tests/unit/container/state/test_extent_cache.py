@@ -13,7 +13,7 @@ from siltstone.core.errors import ClosedError, FencedError
 from siltstone.core.records.chunk import Chunk
 from siltstone.metadata.tables import Tables
 from siltstone.segments.page_cache_reads import NearReads, ReadPlace
-from tests.unit.container.container_world import World
+from tests.support.container.container_world import World
 
 EXTENT = 10
 CHUNK = Chunk(chunk_id=1, name="c", epoch=1, length=EXTENT)

@@ -22,7 +22,7 @@ from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.unit.container.container_world import SETTINGS, Owner, World, pattern, world
+from tests.support.container.container_world import SETTINGS, Owner, World, pattern, world
 
 NEVER = replace(
     SETTINGS,

@@ -9,8 +9,8 @@ import pytest
 from siltstone.migration.backup.admin import collect_backups, list_backups, remove_backups
 from siltstone.migration.backup.create import create_backup
 from siltstone.migration.backup.verify import verify_backups
-from tests.unit.migration.backups import tmp_path
-from tests.unit.pipelines.stores import make_store
+from tests.support.migration.backups import tmp_path
+from tests.support.stores import make_store
 
 __all__ = ["tmp_path"]
 

@@ -13,8 +13,8 @@ from siltstone.migration.backup.create import create_backup
 from siltstone.migration.backup.place import BackupPlace
 from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
-from tests.unit.migration.backups import Died, damage
-from tests.unit.migration.backups import tmp_path as tmp_path
+from tests.support.migration.backups import Died, damage
+from tests.support.migration.backups import tmp_path as tmp_path
 
 CONTENTS = (b"first!", b"second", b"a third one")
 

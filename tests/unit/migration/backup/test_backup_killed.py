@@ -39,8 +39,16 @@ from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.store import assemble
 from siltstone.store.admin import place_settings, prefilled_init
 from siltstone.store.store import open_store
-from tests.unit.migration.backups import Died, Mortal, content, content_of, files, noise, tmp_path
-from tests.unit.pipelines.stores import make_store
+from tests.support.migration.backups import (
+    Died,
+    Mortal,
+    content,
+    content_of,
+    files,
+    noise,
+    tmp_path,
+)
+from tests.support.stores import make_store
 
 __all__ = ["tmp_path"]
 

@@ -25,8 +25,8 @@ from siltstone.migration.backup.verify import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGED
 from siltstone.pipelines.work import Item, ItemOutcome, PipelineError, Work
-from tests.unit.migration.backups import content, content_of, files, noise
-from tests.unit.pipelines.stores import make_store
+from tests.support.migration.backups import content, content_of, files, noise
+from tests.support.stores import make_store
 
 
 @pytest.fixture

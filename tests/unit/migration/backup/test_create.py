@@ -31,8 +31,8 @@ from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
 from siltstone.store.admin import place_settings
 from siltstone.store.site import site_of
-from tests.unit.migration.backups import content, content_of, damage, files, noise, tmp_path
-from tests.unit.pipelines.stores import make_store
+from tests.support.migration.backups import content, content_of, damage, files, noise, tmp_path
+from tests.support.stores import make_store
 
 __all__ = ["tmp_path"]
 

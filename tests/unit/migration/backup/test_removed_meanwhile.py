@@ -28,9 +28,9 @@ from siltstone.migration.backup.place import BackupPlace
 from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
-from tests.unit.migration.backups import content_of, damage, files
-from tests.unit.migration.backups import tmp_path as tmp_path
-from tests.unit.pipelines.stores import make_store
+from tests.support.migration.backups import content_of, damage, files
+from tests.support.migration.backups import tmp_path as tmp_path
+from tests.support.stores import make_store
 
 Act = Callable[[Path], None]
 

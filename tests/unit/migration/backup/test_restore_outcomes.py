@@ -19,9 +19,9 @@ from siltstone.migration.backup.restore import restore_backup
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import PipelineError
 from siltstone.store.admin import place_settings
-from tests.unit.migration.backups import Seen, content, content_of, damage, noise, silent
-from tests.unit.migration.backups import tmp_path as tmp_path
-from tests.unit.pipelines.stores import make_store
+from tests.support.migration.backups import Seen, content, content_of, damage, noise, silent
+from tests.support.migration.backups import tmp_path as tmp_path
+from tests.support.stores import make_store
 
 NAMES = ("a", "b", "c")
 Case = tuple[Path, dict[str, Seen]]

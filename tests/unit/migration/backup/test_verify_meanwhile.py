@@ -20,7 +20,7 @@ from siltstone.migration.backup.create import create_backup
 from siltstone.migration.backup.place import BackupPlace
 from siltstone.migration.backup.verify import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
-from tests.unit.migration.backups import tmp_path as tmp_path
+from tests.support.migration.backups import tmp_path as tmp_path
 
 Steps = Callable[[Path, Path], Iterator[None]]
 """Something that is done in steps, to a place of backups of a store."""

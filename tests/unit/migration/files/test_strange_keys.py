@@ -18,11 +18,11 @@ from siltstone.core.errors import StoreError
 from siltstone.core.storage.optional_verbs import list_every
 from siltstone.core.storage.retries import Retries, RetryingChunkStorage
 from siltstone.migration.files.import_plan import plan_objects
-from tests.contract.azure_services import new_container, settings_of, take_for_proven
-from tests.unit.bindings.gcs.stub import Stub as GcsStub
-from tests.unit.bindings.gcs.stub_server import serving
-from tests.unit.bindings.s3.stub import Stub as S3Stub
-from tests.unit.bindings.s3.stub import running
+from tests.support.services.azure_services import new_container, settings_of, take_for_proven
+from tests.support.stubs.gcs_stub import Stub as GcsStub
+from tests.support.stubs.gcs_stub_server import serving
+from tests.support.stubs.s3_stub import Stub as S3Stub
+from tests.support.stubs.s3_stub import running
 
 Bucket = Callable[[Mapping[str, bytes]], ChunkStorage]
 

@@ -13,7 +13,7 @@ from siltstone.migration.files.import_plan import plan_files
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.segment_ranges import plan_range
 from siltstone.pipelines.store_view import store_view
-from tests.unit.pipelines.stores import make_store
+from tests.support.stores import make_store
 
 
 def test_what_is_truncated_meanwhile_is_passed_over(

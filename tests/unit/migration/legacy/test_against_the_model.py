@@ -10,9 +10,9 @@ from hypothesis import strategies as some
 
 from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.findings import ImportVerdict, LegacyFinding, Reason
-from tests.unit.migration.legacy.places_of_tests import bytes_of, of_model
-from tests.unit.migration.legacy.random_lives import carry_out
-from tests.unit.migration.legacy.rolling_model import (
+from tests.support.migration.places_of_tests import bytes_of, of_model
+from tests.support.migration.random_lives import carry_out
+from tests.support.migration.rolling_model import (
     AbsentError,
     DiedError,
     RollingModel,

@@ -13,7 +13,7 @@ from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.findings import ImportVerdict, LegacyFinding, Oddity, Reason
 from siltstone.migration.legacy.names import LegacyLayoutError, Naming
 from siltstone.migration.source.places import FolderPlace, StoragePlace
-from tests.unit.migration.legacy.places_of_tests import MemoryPlace, bytes_of, of_texts
+from tests.support.migration.places_of_tests import MemoryPlace, bytes_of, of_texts
 
 TWO = {"a$header": "maxsize=3&0=a$offset.0&3=a$offset.3&", "a$offset.0": "abc", "a$offset.3": "de"}
 

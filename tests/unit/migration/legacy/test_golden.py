@@ -13,7 +13,7 @@ from siltstone.migration.legacy.findings import ImportVerdict, LayoutFindings, O
 from siltstone.migration.legacy.header import encode_header, parse_header
 from siltstone.migration.legacy.names import Naming
 from siltstone.migration.source.places import FolderPlace
-from tests.unit.migration.legacy.places_of_tests import bytes_of, golden_tree, manifest
+from tests.support.migration.places_of_tests import bytes_of, golden_tree, manifest
 
 SEGMENTS: list[dict[str, Any]] = manifest()["segments"]
 REFUSED = {

@@ -20,9 +20,9 @@ from siltstone.core.constants import KIB
 from siltstone.core.errors import FencedError, StoreNotFoundError
 from siltstone.migration.relocate.switch import switch_storage
 from siltstone.store.assemble import Assembly
-from tests.unit.migration.backups import content_of, noise, tmp_path
+from tests.support.migration.backups import content_of, noise, tmp_path
+from tests.support.stores import make_store
 from tests.unit.migration.relocate.test_switch import beside
-from tests.unit.pipelines.stores import make_store
 
 __all__ = ["tmp_path"]
 

@@ -22,7 +22,7 @@ from siltstone.migration.relocate.switch import copy_storage, switch_storage
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import PipelineError
 from siltstone.store.assemble import open_storage
-from tests.unit.migration.backups import (
+from tests.support.migration.backups import (
     Died,
     Mortal,
     Seen,
@@ -34,7 +34,7 @@ from tests.unit.migration.backups import (
     silent,
     tmp_path,
 )
-from tests.unit.pipelines.stores import make_store
+from tests.support.stores import make_store
 
 __all__ = ["tmp_path"]
 

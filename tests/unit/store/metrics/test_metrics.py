@@ -25,7 +25,7 @@ from siltstone.core.metrics import METRICS, NO_METRICS, MetricKind
 from siltstone.store.metrics import exposition
 from siltstone.store.metrics.prometheus_metrics import PrometheusMetrics
 from siltstone.store.metrics.spans import Spans
-from tests.faults.held import held_uncollected
+from tests.support.faults.held_things import held_uncollected
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "metrics.md"
 

@@ -9,8 +9,8 @@ import pytest
 
 from siltstone.core.constants import GIB
 from siltstone.tier1.file import growth, writer
-from tests.memory_folder import folder_in_memory
-from tests.unit.tier1.file.chain_world import Frames, Log
+from tests.support.file_log.chain_world import Frames, Log
+from tests.support.memory_folder import folder_in_memory
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from siltstone.tier1.file.chain import (
 )
 from siltstone.tier1.file.names import FileKey
 from siltstone.tier1.file.newest_file import LogEnd, check_continues, read_end
-from tests.unit.tier1.file.chain_world import (
+from tests.support.file_log.chain_world import (
     NO_CRC,
     Frames,
     Log,
@@ -27,7 +27,7 @@ from tests.unit.tier1.file.chain_world import (
     header_behind,
     next_header,
 )
-from tests.unit.tier1.file.log_world import LINEAGE
+from tests.support.file_log.log_world import LINEAGE
 
 OTHER = bytes(16)
 

@@ -23,7 +23,7 @@ from siltstone.tier1.file.claim import (
 from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile
 from siltstone.tier1.file.marker import Marker
 from siltstone.tier1.file.names import FileKey
-from tests.unit.tier1.file.log_world import FILE_BYTES, LINEAGE, create, log_at, put, shown
+from tests.support.file_log.log_world import FILE_BYTES, LINEAGE, create, log_at, put, shown
 
 OTHER = bytes(16)
 NONCE = bytes([7]) * 16

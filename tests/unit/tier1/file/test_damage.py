@@ -17,7 +17,7 @@ from siltstone.core.records.frame import OVERHEAD_BYTES
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, HEADER_BYTES
 from siltstone.core.records.marker_slot import SLOT_BYTES
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     Unsynced,
     bodies,
     claim,

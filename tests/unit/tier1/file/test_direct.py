@@ -27,7 +27,7 @@ from siltstone.testing.faults.file_layer import FileLayer
 from siltstone.tier1.file.direct import DIRECT_BYTES_MIN
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.folder import BLOCK_BYTES
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     EXT4,
     LINEAGE,
     MEMORY,

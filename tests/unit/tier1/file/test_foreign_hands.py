@@ -15,7 +15,7 @@ import pytest
 
 from siltstone.core.errors import LogError
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.unit.tier1.file.log_world import bodies, create, files, put
+from tests.support.file_log.log_world import bodies, create, files, put
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from siltstone.core.records.frame import OVERHEAD_BYTES
 from siltstone.core.records.log_file_header import FRAMES_OFFSET
 from siltstone.testing.faults.file_layer import Call, FileLayer, FullDisk
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     BIG,
     FILE_BYTES,
     LINEAGE,

@@ -27,7 +27,7 @@ from siltstone.tier1.file.growth import (
     SPARE_BYTES_MIN,
     Growth,
 )
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     EXT4,
     LINEAGE,
     MEMORY,

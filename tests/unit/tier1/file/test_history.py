@@ -12,7 +12,7 @@ from siltstone.core.errors import CorruptDataError, LogTruncatedError
 from siltstone.core.records.log_file_header import FRAMES_OFFSET
 from siltstone.tier1.file.chain import build_view
 from siltstone.tier1.file.history import read_frames
-from tests.unit.tier1.file.chain_world import Frames, Log, first_header, header_behind, next_header
+from tests.support.file_log.chain_world import Frames, Log, first_header, header_behind, next_header
 
 LARGE = bytes(200 * KIB)
 """More than one such frame does not fit into what is read at a time."""

@@ -21,7 +21,7 @@ from siltstone.core.records.frame import (
     encode_frame,
 )
 from siltstone.tier1.file.last_frame import SECTOR_BYTES, is_damaged
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     LINEAGE,
     Unsynced,
     bodies,

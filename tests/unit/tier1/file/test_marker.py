@@ -22,8 +22,8 @@ from siltstone.tier1.file.marker import (
 )
 from siltstone.tier1.file.names import FileKey
 from siltstone.tier1.file.set_aside import fence_all, set_folder_aside
-from tests.faults.held import held_uncollected
-from tests.unit.tier1.file.log_world import bodies, claim, create, log_at, put, shown
+from tests.support.faults.held_things import held_uncollected
+from tests.support.file_log.log_world import bodies, claim, create, log_at, put, shown
 
 EMPTY = bytes(SLOT_BYTES)
 TORN = b"half a slot".ljust(SLOT_BYTES, b"\0")

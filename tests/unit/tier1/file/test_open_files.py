@@ -17,7 +17,7 @@ import pytest
 from siltstone.core.open_files import LogOpenFilesError
 from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.network import FileSystem
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     BIG,
     EXT4,
     LINEAGE,

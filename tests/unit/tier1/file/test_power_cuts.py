@@ -24,8 +24,7 @@ from siltstone.core.errors import FencedError, LogError, SiltstoneError
 from siltstone.testing.faults.file_layer import KINDS, Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem
-from tests.soak import shared
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     BIG,
     EXT4,
     FILE_BYTES,
@@ -40,6 +39,7 @@ from tests.unit.tier1.file.log_world import (
     put,
     shown,
 )
+from tests.support.soak import shared
 
 FIRST = "siltstone.tier1.file.growth.FIRST_BYTES"
 SPARE = "siltstone.tier1.file.growth.SPARE_BYTES_MIN"

@@ -15,7 +15,7 @@ import pytest
 
 from siltstone.core.errors import CorruptDataError, LogError, LogLostError
 from siltstone.core.posix import PathName
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     BIG,
     FILE_BYTES,
     Unsynced,

@@ -21,7 +21,7 @@ from siltstone.core.posix import PathName, SystemFileCalls
 from siltstone.testing.faults.file_layer import Call, FileLayer, FullDisk
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.spares import KEPT_MAX
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     BIG,
     EXT4,
     FILE_BYTES,

@@ -15,8 +15,8 @@ from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem, file_system_of
 from siltstone.tier1.file.plugin import siltstone_fenced_log
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
-from tests.faults.held import held_uncollected
-from tests.unit.tier1.file.log_world import LINEAGE, claim, create, files, put, shown
+from tests.support.faults.held_things import held_uncollected
+from tests.support.file_log.log_world import LINEAGE, claim, create, files, put, shown
 
 EXT4, NFS, FUSE = 0xEF53, 0x6969, 0x65735546
 

@@ -22,7 +22,7 @@ from siltstone.core.errors import FencedError, LogError, SiltstoneError
 from siltstone.core.posix import FileCalls, PathName
 from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.unit.tier1.file.log_world import (
+from tests.support.file_log.log_world import (
     BIG,
     Interrupt,
     Unsynced,

@@ -1,0 +1,54 @@
+"""The contract on mounts of NFS. The guest runs it: pytest does not find it by its name.
+
+Clients are opened on two mounts in turns. Each mount has caches of its own, so they are like two
+machines. The view from outside is a third mount, which keeps nothing in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import cycle
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
+from tests.support.services.local_services import FolderService
+
+MOUNTS = "SILTSTONE_NFS_MOUNTS"
+"""The variable with the three mounts, the outer one last, apart by ``:``."""
+
+
+class MountService:
+    """A new folder of the export."""
+
+    def __init__(self, mounts: Sequence[str]) -> None:
+        name = uuid4().hex
+        *insides, outside = [Path(mount) / name for mount in mounts]
+        self._insides = cycle(insides)
+        self._outside = FolderService(root=outside)
+
+    def open(self) -> ChunkStorage:
+        return NfsChunkStorage(next(self._insides))
+
+    def outside_read(self, name: str) -> bytes | None:
+        return self._outside.outside_read(name)
+
+    def outside_names(self) -> list[str]:
+        return self._outside.outside_names()
+
+    def outside_write(self, name: str, content: bytes) -> None:
+        self._outside.outside_write(name, content)
+
+
+class TestNfsMount(ChunkStorageContract):
+    missing = frozenset({"concat"})
+    model_runs = 3
+
+    @pytest.fixture
+    def service(self) -> ChunkService:
+        return MountService(os.environ[MOUNTS].split(":"))
