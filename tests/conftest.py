@@ -29,6 +29,7 @@ from services.server import Server
 from services.unavailable import UnavailableError
 from services.versitygw import Versitygw
 from tests.plugins.distribution import install
+from tests.support.async_tests import pytest_pyfunc_call as pytest_pyfunc_call
 from tests.support.kafka_relay import KafkaRelay
 
 # No example is slow because a machine is: on top of what the library chooses by itself in CI.

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -31,6 +31,7 @@ from siltstone.testing.faults.faulty_fenced_log import FaultPlan, FaultyFencedLo
 from siltstone.testing.virtual_time import Latency, VirtualEnvironment, instant
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
+from tests.support.async_tests import running_clock
 from tests.support.container.row_checks import all_chunks as all_chunks
 from tests.support.container.row_checks import check_rows
 from tests.support.memory_folder import memory_folder
@@ -70,7 +71,11 @@ class NearFaultyStorage(FaultyChunkStorage):
 
 
 class World:
-    """Services, time, and the owners that come and go."""
+    """Services, time, and the owners that come and go.
+
+    As ``async with`` it lives on the virtual time of the test, whose loop it shares; its tasks end
+    with the block. As ``with`` it has a loop of its own, which ``run`` runs.
+    """
 
     def __init__(
         self,
@@ -100,6 +105,25 @@ class World:
             )
         )
         self.runner = self.environment.runner()
+        self.strangers: set[asyncio.Task[Any]] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        self.environment.clock = running_clock()
+        self.strangers = asyncio.all_tasks()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        mine = asyncio.all_tasks() - self.strangers
+        for task in mine:
+            task.cancel()
+        await asyncio.gather(*mine, return_exceptions=True)
+        self.close()
 
     def run(self, work: Any) -> Any:
         return self.runner.run(work)
@@ -195,14 +219,9 @@ class World:
         await check_rows(owner.container, self.new_storage(), strict=strict)
 
 
-@contextmanager
-def world(seed: int = 0, **choices: Any) -> Iterator[World]:
-    """A world that cleans up behind itself."""
-    made = World(seed, **choices)
-    try:
-        yield made
-    finally:
-        made.close()
+def world(seed: int = 0, **choices: Any) -> World:
+    """A world that cleans up behind itself, once it is entered."""
+    return World(seed, **choices)
 
 
 def copied(log: SharedLog) -> SharedLog:
