@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -51,121 +50,99 @@ async def found(bucket: Bucket, below_epoch: int = 2) -> Recovered:
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_a_healthy_journal_is_read_from_its_newest_checkpoint(batches: int) -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await with_checkpoints(bucket, batches=batches)
-        recovered = await found(bucket)
-        assert check_recovered(owner, recovered) == 2 * batches
-        assert (recovered.container, recovered.epoch) == (CONTAINER, 1)
-        assert recovered.checkpoint_file == recovered.newest_file == file(1, 6)
-        assert (recovered.passed_over, recovered.warnings) == (False, ())
-        await owner.flush(10)
-        assert (await found(bucket)).newest_file == file(1, 7)
-
-    asyncio.run(run())
+async def test_a_healthy_journal_is_read_from_its_newest_checkpoint(batches: int) -> None:
+    bucket = Bucket()
+    owner = await with_checkpoints(bucket, batches=batches)
+    recovered = await found(bucket)
+    assert check_recovered(owner, recovered) == 2 * batches
+    assert (recovered.container, recovered.epoch) == (CONTAINER, 1)
+    assert recovered.checkpoint_file == recovered.newest_file == file(1, 6)
+    assert (recovered.passed_over, recovered.warnings) == (False, ())
+    await owner.flush(10)
+    assert (await found(bucket)).newest_file == file(1, 7)
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_an_older_checkpoint_in_the_newest_place_is_passed_over(batches: int) -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await with_checkpoints(bucket, batches=batches)
-        bucket.chunks[file(1, 6)] = bucket.chunks[file(1, 4)]
-        recovered = await found(bucket)
-        assert check_recovered(owner, recovered) == 2 * batches
-        assert (recovered.checkpoint_file, recovered.batches) == (file(1, 4), batches)
-        assert recovered.passed_over
-        assert recovered.warnings == (
-            "passed over broken checkpoint: checkpoint is older than the file before it "
-            f"where={file(1, 6)} sequence={batches}",
-        )
-
-    asyncio.run(run())
+async def test_an_older_checkpoint_in_the_newest_place_is_passed_over(batches: int) -> None:
+    bucket = Bucket()
+    owner = await with_checkpoints(bucket, batches=batches)
+    bucket.chunks[file(1, 6)] = bucket.chunks[file(1, 4)]
+    recovered = await found(bucket)
+    assert check_recovered(owner, recovered) == 2 * batches
+    assert (recovered.checkpoint_file, recovered.batches) == (file(1, 4), batches)
+    assert recovered.passed_over
+    assert recovered.warnings == (
+        "passed over broken checkpoint: checkpoint is older than the file before it "
+        f"where={file(1, 6)} sequence={batches}",
+    )
 
 
-def test_an_older_checkpoint_behind_a_checkpoint_is_passed_over() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await with_checkpoints(bucket)
-        await owner.write_checkpoint()
-        bucket.chunks[file(1, 7)] = bucket.chunks[file(1, 4)]
-        recovered = await found(bucket)
-        assert check_recovered(owner, recovered) == 6
-        assert (recovered.checkpoint_file, recovered.passed_over) == (file(1, 6), True)
-
-    asyncio.run(run())
+async def test_an_older_checkpoint_behind_a_checkpoint_is_passed_over() -> None:
+    bucket = Bucket()
+    owner = await with_checkpoints(bucket)
+    await owner.write_checkpoint()
+    bucket.chunks[file(1, 7)] = bucket.chunks[file(1, 4)]
+    recovered = await found(bucket)
+    assert check_recovered(owner, recovered) == 6
+    assert (recovered.checkpoint_file, recovered.passed_over) == (file(1, 6), True)
 
 
-def test_a_checkpoint_of_another_epoch_in_the_newest_place_is_passed_over() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        await with_checkpoints(bucket)
-        owner = await with_checkpoints(bucket, epoch=5)
-        bucket.chunks[file(5, 6)] = bucket.chunks[file(1, 6)]
-        recovered = await found(bucket, 6)
-        assert check_recovered(owner, recovered) == 6
-        assert recovered.warnings == (
-            "passed over broken checkpoint: checkpoint of another epoch "
-            f"where={file(5, 6)} epoch=1",
-        )
-
-    asyncio.run(run())
+async def test_a_checkpoint_of_another_epoch_in_the_newest_place_is_passed_over() -> None:
+    bucket = Bucket()
+    await with_checkpoints(bucket)
+    owner = await with_checkpoints(bucket, epoch=5)
+    bucket.chunks[file(5, 6)] = bucket.chunks[file(1, 6)]
+    recovered = await found(bucket, 6)
+    assert check_recovered(owner, recovered) == 6
+    assert recovered.warnings == (
+        f"passed over broken checkpoint: checkpoint of another epoch where={file(5, 6)} epoch=1",
+    )
 
 
-def test_a_checkpoint_of_another_lineage_in_the_newest_place_is_passed_over() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await with_checkpoints(bucket)
-        other = replace(whole(bucket, file(1, 6)), lineage=OTHER_LINEAGE)
-        bucket.chunks[file(1, 6)] = bytearray(encode_checkpoint(other))
-        recovered = await found(bucket)
-        assert check_recovered(owner, recovered) == 6
-        assert recovered.warnings == (
-            "passed over broken checkpoint: checkpoint of another lineage than the file before it "
-            f"where={file(1, 6)}",
-        )
-
-    asyncio.run(run())
+async def test_a_checkpoint_of_another_lineage_in_the_newest_place_is_passed_over() -> None:
+    bucket = Bucket()
+    owner = await with_checkpoints(bucket)
+    other = replace(whole(bucket, file(1, 6)), lineage=OTHER_LINEAGE)
+    bucket.chunks[file(1, 6)] = bytearray(encode_checkpoint(other))
+    recovered = await found(bucket)
+    assert check_recovered(owner, recovered) == 6
+    assert recovered.warnings == (
+        "passed over broken checkpoint: checkpoint of another lineage than the file before it "
+        f"where={file(1, 6)}",
+    )
 
 
 @pytest.mark.parametrize("lineage", [None, OTHER_LINEAGE])
-def test_a_misplaced_file_before_a_checkpoint_says_nothing_against_it(
+async def test_a_misplaced_file_before_a_checkpoint_says_nothing_against_it(
     lineage: bytes | None,
 ) -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await with_checkpoints(bucket, batches=1)
-        batch, _ = decode_journal_batch(bucket.chunks[file(1, 5)], 0, where="test")
-        other = replace(batch, epoch=9, sequence=90, lineage=lineage or batch.lineage)
-        bucket.chunks[file(1, 5)] = bytearray(encode_journal_batch(other))
-        recovered = await found(bucket)
-        assert check_recovered(owner, recovered) == 2
-        assert (recovered.checkpoint_file, recovered.warnings) == (file(1, 6), ())
-
-    asyncio.run(run())
+    bucket = Bucket()
+    owner = await with_checkpoints(bucket, batches=1)
+    batch, _ = decode_journal_batch(bucket.chunks[file(1, 5)], 0, where="test")
+    other = replace(batch, epoch=9, sequence=90, lineage=lineage or batch.lineage)
+    bucket.chunks[file(1, 5)] = bytearray(encode_journal_batch(other))
+    recovered = await found(bucket)
+    assert check_recovered(owner, recovered) == 2
+    assert (recovered.checkpoint_file, recovered.warnings) == (file(1, 6), ())
 
 
 @pytest.mark.parametrize(("unreadable", "needed"), [(3, False), (5, False), (6, True)])
-def test_only_what_is_needed_has_to_be_readable(unreadable: int, needed: bool) -> None:
+async def test_only_what_is_needed_has_to_be_readable(unreadable: int, needed: bool) -> None:
     class Failing(Client):
         def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
             if name == file(1, unreadable):
                 raise ChunkUnavailableError("does not answer", chunk=name, operation="read_into")
             return super().read_into(name, offset, buffer)
 
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await with_checkpoints(bucket)
-        stage = Stage()
-        recovering = recover(AsyncChunkStorage(Failing(bucket), stage), stage, CONTAINER, 2)
-        if needed:
-            with pytest.raises(ChunkUnavailableError, match="does not answer"):
-                await recovering
-        else:
-            assert check_recovered(owner, await recovering) == 6
-
-    asyncio.run(run())
+    bucket = Bucket()
+    owner = await with_checkpoints(bucket)
+    stage = Stage()
+    recovering = recover(AsyncChunkStorage(Failing(bucket), stage), stage, CONTAINER, 2)
+    if needed:
+        with pytest.raises(ChunkUnavailableError, match="does not answer"):
+            await recovering
+    else:
+        assert check_recovered(owner, await recovering) == 6
 
 
 def whole(bucket: Bucket, name: str) -> Checkpoint:
@@ -178,67 +155,55 @@ async def earlier(bucket: Bucket, recovered: Recovered) -> list[tuple[int, int]]
     return [(c.epoch, c.sequence) async for c in earlier_checkpoints(storage, recovered)]
 
 
-def test_checkpoints_before_the_recovered_one_come_newest_first() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        await with_checkpoints(bucket)
-        await with_checkpoints(bucket, epoch=5, batches=2)
-        recovered = await found(bucket, 6)
-        assert recovered.checkpoint_file == file(5, 6)
-        # Later ones are not older ones, whoever wrote them.
-        bucket.chunks[file(5, 7)] = bucket.chunks[file(1, 1)]
-        bucket.chunks[file(6, 1)] = bucket.chunks[file(1, 1)]
-        older = [(5, 2), (5, 0), (5, 0), (1, 6), (1, 3), (1, 0), (1, 0)]
-        assert await earlier(bucket, recovered) == older
-        # One that is damaged, and one of another container's life, do not serve; nor do batches,
-        # in whatever state they are.
-        bucket.chunks[file(5, 3)][40] ^= 1
-        bucket.chunks[file(5, 4)][-1] ^= 1
-        other = replace(whole(bucket, file(1, 4)), lineage=OTHER_LINEAGE)
-        bucket.chunks[file(1, 4)] = bytearray(encode_checkpoint(other))
-        assert await earlier(bucket, recovered) == [(5, 0), (5, 0), (1, 6), (1, 0), (1, 0)]
-
-    asyncio.run(run())
+async def test_checkpoints_before_the_recovered_one_come_newest_first() -> None:
+    bucket = Bucket()
+    await with_checkpoints(bucket)
+    await with_checkpoints(bucket, epoch=5, batches=2)
+    recovered = await found(bucket, 6)
+    assert recovered.checkpoint_file == file(5, 6)
+    # Later ones are not older ones, whoever wrote them.
+    bucket.chunks[file(5, 7)] = bucket.chunks[file(1, 1)]
+    bucket.chunks[file(6, 1)] = bucket.chunks[file(1, 1)]
+    older = [(5, 2), (5, 0), (5, 0), (1, 6), (1, 3), (1, 0), (1, 0)]
+    assert await earlier(bucket, recovered) == older
+    # One that is damaged, and one of another container's life, do not serve; nor do batches,
+    # in whatever state they are.
+    bucket.chunks[file(5, 3)][40] ^= 1
+    bucket.chunks[file(5, 4)][-1] ^= 1
+    other = replace(whole(bucket, file(1, 4)), lineage=OTHER_LINEAGE)
+    bucket.chunks[file(1, 4)] = bytearray(encode_checkpoint(other))
+    assert await earlier(bucket, recovered) == [(5, 0), (5, 0), (1, 6), (1, 0), (1, 0)]
 
 
-def test_when_the_recovered_checkpoint_is_gone_those_before_it_are_shown() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        await with_checkpoints(bucket)
-        recovered = await found(bucket)
-        bucket.chunks[file(1, 7)] = bucket.chunks[file(1, 6)]  # made meanwhile
-        del bucket.chunks[file(1, 6)]
-        bucket.chunks[file(2, 1)] = bucket.chunks[file(1, 4)]
-        assert await earlier(bucket, recovered) == [(1, 3), (1, 0), (1, 0)]
-
-    asyncio.run(run())
+async def test_when_the_recovered_checkpoint_is_gone_those_before_it_are_shown() -> None:
+    bucket = Bucket()
+    await with_checkpoints(bucket)
+    recovered = await found(bucket)
+    bucket.chunks[file(1, 7)] = bucket.chunks[file(1, 6)]  # made meanwhile
+    del bucket.chunks[file(1, 6)]
+    bucket.chunks[file(2, 1)] = bucket.chunks[file(1, 4)]
+    assert await earlier(bucket, recovered) == [(1, 3), (1, 0), (1, 0)]
 
 
-def test_each_epoch_with_a_claim_or_a_journal_file_counts_as_an_owner() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        await with_checkpoints(bucket)
-        assert (await found(bucket)).owners == 1
-        bucket.chunks[claim_file(CONTAINER, 1)] = bytearray(b"x")
-        bucket.chunks[claim_file(CONTAINER, 3)] = bytearray(b"x")
-        for epoch in (2, 4):
-            bucket.chunks[index_file(CONTAINER, epoch, 1, 1, "n")] = bytearray(b"x")
-        bucket.chunks[claim_file(CONTAINER, 9)] = bytearray(b"x")
-        recovered = await found(bucket, 9)
-        assert (recovered.owners, recovered.highest_epoch) == (2, 4)
-
-    asyncio.run(run())
+async def test_each_epoch_with_a_claim_or_a_journal_file_counts_as_an_owner() -> None:
+    bucket = Bucket()
+    await with_checkpoints(bucket)
+    assert (await found(bucket)).owners == 1
+    bucket.chunks[claim_file(CONTAINER, 1)] = bytearray(b"x")
+    bucket.chunks[claim_file(CONTAINER, 3)] = bytearray(b"x")
+    for epoch in (2, 4):
+        bucket.chunks[index_file(CONTAINER, epoch, 1, 1, "n")] = bytearray(b"x")
+    bucket.chunks[claim_file(CONTAINER, 9)] = bytearray(b"x")
+    recovered = await found(bucket, 9)
+    assert (recovered.owners, recovered.highest_epoch) == (2, 4)
 
 
-def test_names_of_others_are_no_epochs() -> None:
-    async def run() -> None:
-        bucket = Bucket({f"{system_prefix(CONTAINER)}exyz/readme": bytearray(b"x")})
-        assert await list_epochs(AsyncChunkStorage(Client(bucket), Stage()), CONTAINER) == 0
-
-    asyncio.run(run())
+async def test_names_of_others_are_no_epochs() -> None:
+    bucket = Bucket({f"{system_prefix(CONTAINER)}exyz/readme": bytearray(b"x")})
+    assert await list_epochs(AsyncChunkStorage(Client(bucket), Stage()), CONTAINER) == 0
 
 
-def test_pauses_before_further_starts_double() -> None:
+async def test_pauses_before_further_starts_double() -> None:
     class Growing(Client):
         """Each listing shows one more file, so what contradicts itself is looked at again."""
 
@@ -247,13 +212,10 @@ def test_pauses_before_further_starts_double() -> None:
             self.bucket.chunks[claim_file(CONTAINER, 100 + number)] = bytearray(b"x")
             return super().list(prefix, start_after)
 
-    async def run() -> None:
-        bucket = Bucket()
-        await with_checkpoints(bucket)
-        bucket.chunks = {file(1, 4): bytearray(b"damage")}
-        stage = Stage()
-        with pytest.raises(CorruptDataError):
-            await recover(AsyncChunkStorage(Growing(bucket), stage), stage, CONTAINER, 10**6)
-        assert stage.slept == pytest.approx([0.2, 0.4, 0.8, 1.6])
-
-    asyncio.run(run())
+    bucket = Bucket()
+    await with_checkpoints(bucket)
+    bucket.chunks = {file(1, 4): bytearray(b"damage")}
+    stage = Stage()
+    with pytest.raises(CorruptDataError):
+        await recover(AsyncChunkStorage(Growing(bucket), stage), stage, CONTAINER, 10**6)
+    assert stage.slept == pytest.approx([0.2, 0.4, 0.8, 1.6])

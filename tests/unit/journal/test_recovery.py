@@ -39,239 +39,188 @@ async def highest(bucket: Bucket) -> int:
     return await list_epochs(AsyncChunkStorage(Client(bucket), Stage()), CONTAINER)
 
 
-def test_a_new_container_has_no_journal() -> None:
-    async def run() -> None:
-        assert await recover_from(Bucket()) is None
-        assert await highest(Bucket()) == 0
-
-    asyncio.run(run())
+async def test_a_new_container_has_no_journal() -> None:
+    assert await recover_from(Bucket()) is None
+    assert await highest(Bucket()) == 0
 
 
-def test_any_system_file_counts_for_the_highest_epoch_and_foreign_names_do_not() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        bucket.chunks[claim_file(CONTAINER, 7)] = bytearray(b"x")
-        bucket.chunks[claim_file(CONTAINER + 1, 9)] = bytearray(b"x")
-        bucket.chunks[f"{system_prefix(CONTAINER)}exyz/readme"] = bytearray(b"x")
-        bucket.chunks[f"{system_prefix(CONTAINER)}e12/journal-00000000000000000001"] = bytearray(
-            b"x"
-        )
-        assert await highest(bucket) == 7
-        assert await recover_from(bucket, 20) is None
-
-    asyncio.run(run())
+async def test_any_system_file_counts_for_the_highest_epoch_and_foreign_names_do_not() -> None:
+    bucket = Bucket()
+    bucket.chunks[claim_file(CONTAINER, 7)] = bytearray(b"x")
+    bucket.chunks[claim_file(CONTAINER + 1, 9)] = bytearray(b"x")
+    bucket.chunks[f"{system_prefix(CONTAINER)}exyz/readme"] = bytearray(b"x")
+    bucket.chunks[f"{system_prefix(CONTAINER)}e12/journal-00000000000000000001"] = bytearray(b"x")
+    assert await highest(bucket) == 7
+    assert await recover_from(bucket, 20) is None
 
 
 @pytest.mark.parametrize("page", [1, 2, 3, 1_000])
-def test_the_newest_epoch_below_mine_is_read(page: int) -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        first = await lived(bucket)
-        second = await lived(bucket, epoch=5)
-        check_recovered(second, await recover_from(bucket, 6, page=page))
-        check_recovered(first, await recover_from(bucket, 5, page=page))
-        assert await recover_from(bucket, 1, page=page) is None
-
-    asyncio.run(run())
+async def test_the_newest_epoch_below_mine_is_read(page: int) -> None:
+    bucket = Bucket()
+    first = await lived(bucket)
+    second = await lived(bucket, epoch=5)
+    check_recovered(second, await recover_from(bucket, 6, page=page))
+    check_recovered(first, await recover_from(bucket, 5, page=page))
+    assert await recover_from(bucket, 1, page=page) is None
 
 
-def test_batches_before_the_newest_checkpoint_are_not_read() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await lived(bucket)
-        await owner.write_checkpoint()
-        await owner.flush(10)
-        bucket.chunks[file(1, 3)][:] = b"damage"
-        recovered = await recover_from(bucket)
-        check_recovered(owner, recovered)
-        assert recovered
-        assert (recovered.batches, recovered.next_sequence) == (1, 3)
-        assert recovered.checkpoint_file == file(1, 4)
-        assert recovered.warnings == ()
-
-    asyncio.run(run())
+async def test_batches_before_the_newest_checkpoint_are_not_read() -> None:
+    bucket = Bucket()
+    owner = await lived(bucket)
+    await owner.write_checkpoint()
+    await owner.flush(10)
+    bucket.chunks[file(1, 3)][:] = b"damage"
+    recovered = await recover_from(bucket)
+    check_recovered(owner, recovered)
+    assert recovered
+    assert (recovered.batches, recovered.next_sequence) == (1, 3)
+    assert recovered.checkpoint_file == file(1, 4)
+    assert recovered.warnings == ()
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 5, 11, 12, 60])
-def test_an_epoch_whose_first_checkpoint_is_cut_never_opened(length: int) -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await lived(bucket)
-        bucket.chunks[file(2, 1)] = bucket.chunks[file(1, 1)][:length]
-        recovered = await recover_from(bucket, 3)
-        check_recovered(owner, recovered)
-        assert recovered
-        assert recovered.highest_epoch == 2
-        assert "never opened" in recovered.warnings[0]
-
-    asyncio.run(run())
+async def test_an_epoch_whose_first_checkpoint_is_cut_never_opened(length: int) -> None:
+    bucket = Bucket()
+    owner = await lived(bucket)
+    bucket.chunks[file(2, 1)] = bucket.chunks[file(1, 1)][:length]
+    recovered = await recover_from(bucket, 3)
+    check_recovered(owner, recovered)
+    assert recovered
+    assert recovered.highest_epoch == 2
+    assert "never opened" in recovered.warnings[0]
 
 
 @pytest.mark.parametrize("lost", [slice(0, 512), slice(512, 1024), slice(1024, None), slice(None)])
-def test_an_epoch_whose_first_checkpoint_lacks_a_block_never_opened(lost: slice) -> None:
+async def test_an_epoch_whose_first_checkpoint_lacks_a_block_never_opened(lost: slice) -> None:
     """As after a power cut that kept the length of the file and not all of its bytes."""
-
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await lived(bucket)
-        data = bytearray(seal(RecordKind.CHECKPOINT, 1, b"many rows " * 130))
-        data[lost] = bytes(len(data[lost]))
-        bucket.chunks[file(2, 1)] = data
-        recovered = await recover_from(bucket, 3)
-        check_recovered(owner, recovered)
-        assert recovered
-        assert recovered.highest_epoch == 2
-        assert "never opened" in recovered.warnings[0]
-
-    asyncio.run(run())
+    bucket = Bucket()
+    owner = await lived(bucket)
+    data = bytearray(seal(RecordKind.CHECKPOINT, 1, b"many rows " * 130))
+    data[lost] = bytes(len(data[lost]))
+    bucket.chunks[file(2, 1)] = data
+    recovered = await recover_from(bucket, 3)
+    check_recovered(owner, recovered)
+    assert recovered
+    assert recovered.highest_epoch == 2
+    assert "never opened" in recovered.warnings[0]
 
 
-def test_a_failed_first_boot_leaves_nothing_to_recover() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        await lived(bucket)
-        first = bucket.chunks[file(1, 1)][:20]
-        bucket.chunks = {file(1, 1): first}
-        assert await recover_from(bucket) is None
-        assert await highest(bucket) == 1
-
-    asyncio.run(run())
+async def test_a_failed_first_boot_leaves_nothing_to_recover() -> None:
+    bucket = Bucket()
+    await lived(bucket)
+    first = bucket.chunks[file(1, 1)][:20]
+    bucket.chunks = {file(1, 1): first}
+    assert await recover_from(bucket) is None
+    assert await highest(bucket) == 1
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_an_opened_epoch_without_a_whole_checkpoint_is_corrupt(cut: bool) -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        await lived(bucket)
-        await lived(bucket, epoch=2, flushes=int(cut))
-        for number in (1, 2):
-            if cut:
-                del bucket.chunks[file(2, number)][-1:]
-            else:
-                bucket.chunks[file(2, number)][-1] ^= 1
-        with pytest.raises(CorruptDataError, match="no whole checkpoint") as caught:
-            await recover_from(bucket, 3)
-        assert caught.value.where.startswith(file(2, 1)[:-1])
-        assert str(caught.value).endswith(" epoch=2")
-
-    asyncio.run(run())
+async def test_an_opened_epoch_without_a_whole_checkpoint_is_corrupt(cut: bool) -> None:
+    bucket = Bucket()
+    await lived(bucket)
+    await lived(bucket, epoch=2, flushes=int(cut))
+    for number in (1, 2):
+        if cut:
+            del bucket.chunks[file(2, number)][-1:]
+        else:
+            bucket.chunks[file(2, number)][-1] ^= 1
+    with pytest.raises(CorruptDataError, match="no whole checkpoint") as caught:
+        await recover_from(bucket, 3)
+    assert caught.value.where.startswith(file(2, 1)[:-1])
+    assert str(caught.value).endswith(" epoch=2")
 
 
-def test_a_missing_file_between_is_corrupt() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = make_owner(Client(bucket, append=False))
-        await owner.begin()
-        for _ in range(3):
-            await owner.flush(10)
-        del bucket.chunks[file(1, 4)]
-        stage = Stage()
-        with pytest.raises(CorruptDataError, match="lacks sequence 1"):
-            await recover_from(bucket, stage=stage)
-        assert len(stage.slept) == 1
-
-    asyncio.run(run())
+async def test_a_missing_file_between_is_corrupt() -> None:
+    bucket = Bucket()
+    owner = make_owner(Client(bucket, append=False))
+    await owner.begin()
+    for _ in range(3):
+        await owner.flush(10)
+    del bucket.chunks[file(1, 4)]
+    stage = Stage()
+    with pytest.raises(CorruptDataError, match="lacks sequence 1"):
+        await recover_from(bucket, stage=stage)
+    assert len(stage.slept) == 1
 
 
-def test_a_sequence_with_two_contents_is_corrupt() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await lived(bucket, flushes=1)
-        other = make_owner(Client(Bucket()))
-        await other.begin()
-        await other.flush(11)
-        bucket.chunks[file(1, 4)] = other.client.bucket.chunks[file(1, 3)]
-        assert owner.acknowledged == 1
-        with pytest.raises(CorruptDataError, match="two contents"):
-            await recover_from(bucket)
-
-    asyncio.run(run())
+async def test_a_sequence_with_two_contents_is_corrupt() -> None:
+    bucket = Bucket()
+    owner = await lived(bucket, flushes=1)
+    other = make_owner(Client(Bucket()))
+    await other.begin()
+    await other.flush(11)
+    bucket.chunks[file(1, 4)] = other.client.bucket.chunks[file(1, 3)]
+    assert owner.acknowledged == 1
+    with pytest.raises(CorruptDataError, match="two contents"):
+        await recover_from(bucket)
 
 
-def test_files_of_another_epoch_in_a_folder_are_corrupt() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        await lived(bucket)
-        bucket.chunks[file(2, 1)] = bucket.chunks[file(1, 1)]
-        with pytest.raises(CorruptDataError, match="another epoch"):
-            await recover_from(bucket, 3)
-
-    asyncio.run(run())
+async def test_files_of_another_epoch_in_a_folder_are_corrupt() -> None:
+    bucket = Bucket()
+    await lived(bucket)
+    bucket.chunks[file(2, 1)] = bucket.chunks[file(1, 1)]
+    with pytest.raises(CorruptDataError, match="another epoch"):
+        await recover_from(bucket, 3)
 
 
-def test_a_whole_record_of_an_unknown_kind_is_a_format_error() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        await lived(bucket)
-        bucket.chunks[file(1, 9)] = bytearray(seal(RecordKind.PIN, 1, b"body"))
-        with pytest.raises(FormatError):
-            await recover_from(bucket)
-
-    asyncio.run(run())
+async def test_a_whole_record_of_an_unknown_kind_is_a_format_error() -> None:
+    bucket = Bucket()
+    await lived(bucket)
+    bucket.chunks[file(1, 9)] = bytearray(seal(RecordKind.PIN, 1, b"body"))
+    with pytest.raises(FormatError):
+        await recover_from(bucket)
 
 
-def test_a_file_that_is_gone_again_and_again_ends_the_recovery() -> None:
+async def test_a_file_that_is_gone_again_and_again_ends_the_recovery() -> None:
     class Vanishing(Client):
         def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
             raise ChunkNotFoundError("gone", chunk=name, operation="read_into")
 
-    async def run() -> None:
-        bucket = Bucket()
-        await lived(bucket)
-        stage = Stage()
-        storage = AsyncChunkStorage(Vanishing(bucket), stage)
-        with pytest.raises(ChunkNotFoundError):
-            await recover(storage, stage, CONTAINER, 2)
-        assert len(stage.slept) == STARTS_MAX - 1
-
-    asyncio.run(run())
+    bucket = Bucket()
+    await lived(bucket)
+    stage = Stage()
+    storage = AsyncChunkStorage(Vanishing(bucket), stage)
+    with pytest.raises(ChunkNotFoundError):
+        await recover(storage, stage, CONTAINER, 2)
+    assert len(stage.slept) == STARTS_MAX - 1
 
 
-def test_a_file_is_read_up_to_the_length_that_the_listing_showed() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await lived(bucket)
-        stage = Stage()
-        stage.pause_at = 1
-        reading = asyncio.create_task(recover_from(bucket, stage=stage))
-        await stage.paused.wait()
-        await owner.flush(10)
-        stage.resume.set()
-        recovered = await reading
-        assert recovered
-        assert recovered.next_sequence == 2
-        assert recovered.warnings == ()
-
-    asyncio.run(run())
+async def test_a_file_is_read_up_to_the_length_that_the_listing_showed() -> None:
+    bucket = Bucket()
+    owner = await lived(bucket)
+    stage = Stage()
+    stage.pause_at = 1
+    reading = asyncio.create_task(recover_from(bucket, stage=stage))
+    await stage.paused.wait()
+    await owner.flush(10)
+    stage.resume.set()
+    recovered = await reading
+    assert recovered
+    assert recovered.next_sequence == 2
+    assert recovered.warnings == ()
 
 
-def test_a_torn_batch_before_a_damaged_checkpoint_is_corrupt() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = await lived(bucket)
-        await owner.write_checkpoint()
-        bucket.chunks[file(1, 4)][30] ^= 1
-        recovered = await recover_from(bucket)
-        check_recovered(owner, recovered)
-        assert recovered
-        assert file(1, 4) in recovered.warnings[0]
-        del bucket.chunks[file(1, 3)][-1]
-        with pytest.raises(CorruptDataError, match="not repeated"):
-            await recover_from(bucket)
-
-    asyncio.run(run())
+async def test_a_torn_batch_before_a_damaged_checkpoint_is_corrupt() -> None:
+    bucket = Bucket()
+    owner = await lived(bucket)
+    await owner.write_checkpoint()
+    bucket.chunks[file(1, 4)][30] ^= 1
+    recovered = await recover_from(bucket)
+    check_recovered(owner, recovered)
+    assert recovered
+    assert file(1, 4) in recovered.warnings[0]
+    del bucket.chunks[file(1, 3)][-1]
+    with pytest.raises(CorruptDataError, match="not repeated"):
+        await recover_from(bucket)
 
 
-def test_an_epoch_that_no_owner_can_have_is_named() -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        bucket.chunks[claim_file(CONTAINER, 2**63 - 2)] = bytearray(b"x")
-        assert await highest(bucket) == 2**63 - 2
-        for epoch in (2**63 - 1, 10**20 - 1):
-            bucket.chunks[claim_file(CONTAINER, epoch)] = bytearray(b"x")
-            with pytest.raises(CorruptDataError, match="no owner made this") as caught:
-                await highest(bucket)
-            assert caught.value.where == claim_file(CONTAINER, epoch)
-            del bucket.chunks[claim_file(CONTAINER, epoch)]
-
-    asyncio.run(run())
+async def test_an_epoch_that_no_owner_can_have_is_named() -> None:
+    bucket = Bucket()
+    bucket.chunks[claim_file(CONTAINER, 2**63 - 2)] = bytearray(b"x")
+    assert await highest(bucket) == 2**63 - 2
+    for epoch in (2**63 - 1, 10**20 - 1):
+        bucket.chunks[claim_file(CONTAINER, epoch)] = bytearray(b"x")
+        with pytest.raises(CorruptDataError, match="no owner made this") as caught:
+            await highest(bucket)
+        assert caught.value.where == claim_file(CONTAINER, epoch)
+        del bucket.chunks[claim_file(CONTAINER, epoch)]

@@ -20,7 +20,7 @@ from siltstone.segments.concat_staging import PLACED_PER_SLICE, Joining
 from siltstone.segments.page_cache_reads import NearReads
 from siltstone.segments.rewrite_plan import RelocationRules
 from tests.support.oracles.memory_layout_store import CommitOutcome
-from tests.support.segments.segment_world import World, run, small, two_segments, write_chunks
+from tests.support.segments.segment_world import World, small, two_segments, write_chunks
 
 COUNT = 2 * PLACED_PER_SLICE + 11
 EXTRA = (TableEntry(0, b"entry", b"1"),)
@@ -58,38 +58,35 @@ def rows_of(world: World) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "start"), [(5, 0), (0, 0), (5, 7), (0, COUNT - 1)])
-def test_slices_are_unseen_until_they_are_shown(target: int, start: int) -> None:
-    async def test() -> None:
-        world, whole = await prepared(target, COUNT, start)
-        source = await world.read(2, start, 10**6)
-        what = joining(target, start)
-        await place_all(world, what)
-        assert world.segments.has_placed(1)
-        assert await world.read(1, 0, 10**6) == whole[:target]
-        assert await world.read(2, start, 10**6) == source, "the source is whole until the end"
-        assert len(world.segments.chunks(1)) == target
-        near = NearReads(world.segments._context, lambda *_: None)
-        assert near.find(1, target) is None
-        await world.segments.show(what, extra=EXTRA)
-        place = near.find(1, target)
-        assert place is not None
-        assert (place.start, place.end) == (target, target + 1)
-        assert not world.segments.has_placed(1)
-        assert await world.read(1, 0, 10**6) == whole
-        assert {call.verb for call in world.calls} <= {"read_into", "seal"}
-        assert world.layouts.extra == [*EXTRA, *EXTRA]
-        assert max(rows_of(world)) <= ROWS_PER_SLICE
-        world.layouts.change(2, deleted=True)
-        while not await world.segments.remove(2):
-            pass
-        del world.layouts.states[2]
-        assert await world.read(1, 0, 10**6) == whole
-        assert all(chunk.references == 1 for chunk in world.layouts.rows.chunks.values())
-        await world.segments.write(1, len(whole), [b"more"])
-        assert await world.read(1, 0, 10**6) == whole + b"more"
-        world.check()
-
-    run(test())
+async def test_slices_are_unseen_until_they_are_shown(target: int, start: int) -> None:
+    world, whole = await prepared(target, COUNT, start)
+    source = await world.read(2, start, 10**6)
+    what = joining(target, start)
+    await place_all(world, what)
+    assert world.segments.has_placed(1)
+    assert await world.read(1, 0, 10**6) == whole[:target]
+    assert await world.read(2, start, 10**6) == source, "the source is whole until the end"
+    assert len(world.segments.chunks(1)) == target
+    near = NearReads(world.segments._context, lambda *_: None)
+    assert near.find(1, target) is None
+    await world.segments.show(what, extra=EXTRA)
+    place = near.find(1, target)
+    assert place is not None
+    assert (place.start, place.end) == (target, target + 1)
+    assert not world.segments.has_placed(1)
+    assert await world.read(1, 0, 10**6) == whole
+    assert {call.verb for call in world.calls} <= {"read_into", "seal"}
+    assert world.layouts.extra == [*EXTRA, *EXTRA]
+    assert max(rows_of(world)) <= ROWS_PER_SLICE
+    world.layouts.change(2, deleted=True)
+    while not await world.segments.remove(2):
+        pass
+    del world.layouts.states[2]
+    assert await world.read(1, 0, 10**6) == whole
+    assert all(chunk.references == 1 for chunk in world.layouts.rows.chunks.values())
+    await world.segments.write(1, len(whole), [b"more"])
+    assert await world.read(1, 0, 10**6) == whole + b"more"
+    world.check()
 
 
 async def _unplace(world: World) -> None:
@@ -115,100 +112,84 @@ async def _delete(world: World) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [_unplace, _write, _skip, _delete])
 @pytest.mark.parametrize("slices", [1, 2, 3])
-def test_what_was_not_shown_goes_without_a_trace(
+async def test_what_was_not_shown_goes_without_a_trace(
     after: Callable[[World], object], slices: int
 ) -> None:
-    async def test() -> None:
-        world, _ = await prepared()
-        source = await world.read(2, 0, 10**6)
-        await world.segments.close_chunk(2)
-        for _ in range(slices):
-            await world.segments.place(joining(), extra=EXTRA)
-        await after(world)  # type: ignore[misc]
-        assert not world.segments.has_placed(1)
-        assert await world.read(2, 0, 10**6) == source
-        mine = {extent.chunk_id for extent in world.layouts.rows.extents[2]}
-        rows = world.layouts.rows.chunks
-        assert all(rows[chunk_id].references == 1 for chunk_id in mine)
-        assert not mine & {chunk.chunk_id for chunk in world.layouts.garbage}
-        assert max(rows_of(world)) <= ROWS_PER_SLICE
-        world.check()
-        with pytest.raises((OffsetError, SegmentNotFoundError)):
-            await world.segments.show(joining())
-        if after is _write:
-            assert (await world.read(1, 0, 99))[-1:] == b"!"
-
-    run(test())
+    world, _ = await prepared()
+    source = await world.read(2, 0, 10**6)
+    await world.segments.close_chunk(2)
+    for _ in range(slices):
+        await world.segments.place(joining(), extra=EXTRA)
+    await after(world)  # type: ignore[misc]
+    assert not world.segments.has_placed(1)
+    assert await world.read(2, 0, 10**6) == source
+    mine = {extent.chunk_id for extent in world.layouts.rows.extents[2]}
+    rows = world.layouts.rows.chunks
+    assert all(rows[chunk_id].references == 1 for chunk_id in mine)
+    assert not mine & {chunk.chunk_id for chunk in world.layouts.garbage}
+    assert max(rows_of(world)) <= ROWS_PER_SLICE
+    world.check()
+    with pytest.raises((OffsetError, SegmentNotFoundError)):
+        await world.segments.show(joining())
+    if after is _write:
+        assert (await world.read(1, 0, 99))[-1:] == b"!"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("slices", [1, 2, 3])
-def test_what_was_not_shown_behind_nothing_goes_as_well(slices: int) -> None:
+async def test_what_was_not_shown_behind_nothing_goes_as_well(slices: int) -> None:
     """Of an empty target the placed extents begin at 0, and below that there is nothing to ask."""
-
-    async def test() -> None:
-        world, _ = await prepared(target=0)
-        await world.segments.close_chunk(2)
-        for _ in range(slices):
-            await world.segments.place(joining(0), extra=EXTRA)
-        await _unplace(world)
-        assert not world.segments.has_placed(1)
-        assert all(chunk.references == 1 for chunk in world.layouts.rows.chunks.values())
-        world.check()
-
-    run(test())
+    world, _ = await prepared(target=0)
+    await world.segments.close_chunk(2)
+    for _ in range(slices):
+        await world.segments.place(joining(0), extra=EXTRA)
+    await _unplace(world)
+    assert not world.segments.has_placed(1)
+    assert all(chunk.references == 1 for chunk in world.layouts.rows.chunks.values())
+    world.check()
 
 
-def test_chunks_that_only_the_placed_extents_name_are_garbage_when_they_go() -> None:
-    async def test() -> None:
-        world, _ = await prepared(source=450)
-        await place_all(world, joining())
-        world.layouts.change(2, deleted=True)
-        while not await world.segments.remove(2):
-            pass
-        assert world.layouts.garbage == []
-        await _unplace(world)
-        assert len(world.layouts.garbage) == 450
-        world.check()
-
-    run(test())
+async def test_chunks_that_only_the_placed_extents_name_are_garbage_when_they_go() -> None:
+    world, _ = await prepared(source=450)
+    await place_all(world, joining())
+    world.layouts.change(2, deleted=True)
+    while not await world.segments.remove(2):
+        pass
+    assert world.layouts.garbage == []
+    await _unplace(world)
+    assert len(world.layouts.garbage) == 450
+    world.check()
 
 
-def test_a_concat_that_can_not_go_on_says_so() -> None:
-    async def test() -> None:
-        world, _ = await prepared(source=450)
-        world.layouts.change(2, sealed_length=451)
-        with pytest.raises(OffsetError, match="not flushed"):
-            await world.segments.place(joining())
-        world.layouts.change(2, sealed_length=450)
-        with pytest.raises(OffsetError, match="another flushed length"):
-            await world.segments.place(joining(target=4))
-        with pytest.raises(OffsetError, match="not placed"):
-            await world.segments.show(joining())
-        with pytest.raises(SegmentNotSealedError):
-            await world.segments.place(Joining(target_id=2, source_id=1, offset=450, start=0))
-        world.layouts.change(2, start_offset=9)
-        await world.segments.trim(2, 9)
-        with pytest.raises(OffsetError, match="truncated"):
-            await world.segments.place(joining())
-        world.layouts.change(2, deleted=True)
-        with pytest.raises(SegmentNotFoundError):
-            await world.segments.place(joining(start=9))
-        assert not world.segments.has_placed(1)
-        world.check()
-
-    run(test())
+async def test_a_concat_that_can_not_go_on_says_so() -> None:
+    world, _ = await prepared(source=450)
+    world.layouts.change(2, sealed_length=451)
+    with pytest.raises(OffsetError, match="not flushed"):
+        await world.segments.place(joining())
+    world.layouts.change(2, sealed_length=450)
+    with pytest.raises(OffsetError, match="another flushed length"):
+        await world.segments.place(joining(target=4))
+    with pytest.raises(OffsetError, match="not placed"):
+        await world.segments.show(joining())
+    with pytest.raises(SegmentNotSealedError):
+        await world.segments.place(Joining(target_id=2, source_id=1, offset=450, start=0))
+    world.layouts.change(2, start_offset=9)
+    await world.segments.trim(2, 9)
+    with pytest.raises(OffsetError, match="truncated"):
+        await world.segments.place(joining())
+    world.layouts.change(2, deleted=True)
+    with pytest.raises(SegmentNotFoundError):
+        await world.segments.place(joining(start=9))
+    assert not world.segments.has_placed(1)
+    world.check()
 
 
-def test_nothing_is_placed_while_the_source_ends_in_an_open_chunk() -> None:
-    async def test() -> None:
-        world = World()
-        await two_segments(world, 5, 25)
-        with pytest.raises(OffsetError, match="is open"):
-            await world.segments.place(joining())
-        assert not world.segments.has_placed(1)
-
-    run(test())
+async def test_nothing_is_placed_while_the_source_ends_in_an_open_chunk() -> None:
+    world = World()
+    await two_segments(world, 5, 25)
+    with pytest.raises(OffsetError, match="is open"):
+        await world.segments.place(joining())
+    assert not world.segments.has_placed(1)
 
 
 @pytest.mark.parametrize(
@@ -220,132 +201,113 @@ def test_nothing_is_placed_while_the_source_ends_in_an_open_chunk() -> None:
     ],
 )
 @pytest.mark.parametrize("many", [False, True])
-def test_either_may_change_at_the_very_end(
+async def test_either_may_change_at_the_very_end(
     many: bool, change: dict[str, int], error: type[Exception]
 ) -> None:
-    async def test() -> None:
-        world, _ = await prepared(source=450 if many else 50)
-        if many:
-            await place_all(world, joining())
-        commit = world.layouts.commit
+    world, _ = await prepared(source=450 if many else 50)
+    if many:
+        await place_all(world, joining())
+    commit = world.layouts.commit
 
-        async def late(planned: LayoutChange) -> bool:
-            world.layouts.change(**change)  # type: ignore[arg-type]
-            return await commit(planned)
+    async def late(planned: LayoutChange) -> bool:
+        world.layouts.change(**change)  # type: ignore[arg-type]
+        return await commit(planned)
 
-        world.layouts.commit = late  # type: ignore[method-assign, assignment]
-        end = world.segments.show if many else world.segments.concat
-        with pytest.raises(error):
-            await end(joining())
-        assert world.layouts.layout(1).storage_length == 5
-
-    run(test())
+    world.layouts.commit = late  # type: ignore[method-assign, assignment]
+    end = world.segments.show if many else world.segments.concat
+    with pytest.raises(error):
+        await end(joining())
+    assert world.layouts.layout(1).storage_length == 5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("outcome", [CommitOutcome.LOST, CommitOutcome.APPLIED_UNREPORTED])
-def test_an_owner_that_ends_anywhere_leaves_it_done_or_undone(outcome: CommitOutcome) -> None:
-    async def test() -> None:
-        number = 0
-        while True:
-            number += 1
-            world, whole = await prepared(source=450)
-            seen = 0
-
-            def ends(_: object, number: int = number) -> CommitOutcome:
-                nonlocal seen
-                seen += 1
-                return outcome if seen == number else CommitOutcome.APPLIED
-
-            world.layouts.ends = ends
-            try:
-                await place_all(world, joining())
-                await world.segments.show(joining())
-            except LogError:
-                pass
-            else:
-                break
-            world.layouts.epoch += 1
-            world.layouts.ends = lambda _: CommitOutcome.APPLIED
-            next_owner = World(bucket=world.bucket, layouts=world.layouts, settings=small(1))
-            next_owner.check()
-            shown = world.layouts.layout(1).storage_length > 5
-            found = await next_owner.read(1, 0, 10**6)
-            assert found == (whole if shown else whole[:5])
-            await next_owner.segments.write(1, len(found), [b"!"])
-            assert await next_owner.read(1, 0, 10**6) == found + b"!"
-            assert not next_owner.segments.has_placed(1)
-            next_owner.check()
-        assert number >= 4
-
-    run(test())
-
-
-def test_trims_of_the_target_go_on_beside_it() -> None:
-    async def test() -> None:
+async def test_an_owner_that_ends_anywhere_leaves_it_done_or_undone(outcome: CommitOutcome) -> None:
+    number = 0
+    while True:
+        number += 1
         world, whole = await prepared(source=450)
-        await world.segments.close_chunk(2)
-        await world.segments.place(joining())
-        world.layouts.change(1, start_offset=5)
-        assert await world.segments.trim(1, 5)
-        world.check()
-        await place_all(world, joining())
-        await world.segments.show(joining())
-        assert await world.read(1, 5, 10**6) == whole[5:]
-        with pytest.raises(SegmentTruncatedError):
-            await world.read(1, 4, 1)
-        world.check()
+        seen = 0
 
-    run(test())
+        def ends(_: object, number: int = number) -> CommitOutcome:
+            nonlocal seen
+            seen += 1
+            return outcome if seen == number else CommitOutcome.APPLIED
+
+        world.layouts.ends = ends
+        try:
+            await place_all(world, joining())
+            await world.segments.show(joining())
+        except LogError:
+            pass
+        else:
+            break
+        world.layouts.epoch += 1
+        world.layouts.ends = lambda _: CommitOutcome.APPLIED
+        next_owner = World(bucket=world.bucket, layouts=world.layouts, settings=small(1))
+        next_owner.check()
+        shown = world.layouts.layout(1).storage_length > 5
+        found = await next_owner.read(1, 0, 10**6)
+        assert found == (whole if shown else whole[:5])
+        await next_owner.segments.write(1, len(found), [b"!"])
+        assert await next_owner.read(1, 0, 10**6) == found + b"!"
+        assert not next_owner.segments.has_placed(1)
+        next_owner.check()
+    assert number >= 4
+
+
+async def test_trims_of_the_target_go_on_beside_it() -> None:
+    world, whole = await prepared(source=450)
+    await world.segments.close_chunk(2)
+    await world.segments.place(joining())
+    world.layouts.change(1, start_offset=5)
+    assert await world.segments.trim(1, 5)
+    world.check()
+    await place_all(world, joining())
+    await world.segments.show(joining())
+    assert await world.read(1, 5, 10**6) == whole[5:]
+    with pytest.raises(SegmentTruncatedError):
+        await world.read(1, 4, 1)
+    world.check()
 
 
 @pytest.mark.slow
-def test_extents_of_a_merged_source_are_placed_where_they_are_now() -> None:
-    async def test() -> None:
+async def test_extents_of_a_merged_source_are_placed_where_they_are_now() -> None:
+    world = World()
+    target = await write_chunks(world, 1, [5])
+    source = await write_chunks(world, 2, [10] * 500)
+    world.layouts.change(2, sealed_length=5_000, start_offset=13)
+    what = Joining(target_id=1, source_id=2, offset=5, start=13)
+    await place_all(world, what)
+    await world.segments.show(what)
+    assert await world.read(1, 0, 10**6) == target + source[13:]
+    world.check()
+
+
+async def test_a_concat_at_once_takes_what_others_left_away_first() -> None:
+    """Of both: the source may have been the target of a concat that gave up."""
+    for left in (1, 2):
         world = World()
         target = await write_chunks(world, 1, [5])
-        source = await write_chunks(world, 2, [10] * 500)
-        world.layouts.change(2, sealed_length=5_000, start_offset=13)
-        what = Joining(target_id=1, source_id=2, offset=5, start=13)
-        await place_all(world, what)
-        await world.segments.show(what)
-        assert await world.read(1, 0, 10**6) == target + source[13:]
+        source = await write_chunks(world, 2, [10] * 3)
+        await write_chunks(world, 3, [7] * 3)
+        world.layouts.change(3, sealed_length=21)
+        offset = world.layouts.layout(left).storage_length
+        await world.segments.place(world.joining(offset, left, 3))
+        world.layouts.change(2, sealed_length=30)
+        await world.segments.concat(world.joining(5))
+        del world.layouts.states[2]
+        assert await world.read(1, 0, 99) == target + source
+        assert not world.segments.has_placed(left)
         world.check()
 
-    run(test())
 
-
-def test_a_concat_at_once_takes_what_others_left_away_first() -> None:
-    """Of both: the source may have been the target of a concat that gave up."""
-
-    async def test() -> None:
-        for left in (1, 2):
-            world = World()
-            target = await write_chunks(world, 1, [5])
-            source = await write_chunks(world, 2, [10] * 3)
-            await write_chunks(world, 3, [7] * 3)
-            world.layouts.change(3, sealed_length=21)
-            offset = world.layouts.layout(left).storage_length
-            await world.segments.place(world.joining(offset, left, 3))
-            world.layouts.change(2, sealed_length=30)
-            await world.segments.concat(world.joining(5))
-            del world.layouts.states[2]
-            assert await world.read(1, 0, 99) == target + source
-            assert not world.segments.has_placed(left)
-            world.check()
-
-    run(test())
-
-
-def test_nobody_relocates_what_is_not_shown() -> None:
-    async def test() -> None:
-        world = World()
-        world.layouts.add(1)
-        await write_chunks(world, 2, [50])
-        world.layouts.change(2, sealed_length=50)
-        await world.segments.place(world.joining(0))
-        world.layouts.change(1, start_offset=40)
-        rules = RelocationRules(chunk_bytes_min=1, chunk_bytes_max=99, percent=1, live_bytes_max=99)
-        assert world.segments.plan_relocation(1, rules) is None
-
-    run(test())
+async def test_nobody_relocates_what_is_not_shown() -> None:
+    world = World()
+    world.layouts.add(1)
+    await write_chunks(world, 2, [50])
+    world.layouts.change(2, sealed_length=50)
+    await world.segments.place(world.joining(0))
+    world.layouts.change(1, start_offset=40)
+    rules = RelocationRules(chunk_bytes_min=1, chunk_bytes_max=99, percent=1, live_bytes_max=99)
+    assert world.segments.plan_relocation(1, rules) is None

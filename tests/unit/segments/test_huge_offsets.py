@@ -16,7 +16,7 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.segments.rewrite_plan import RelocationRules
-from tests.support.segments.segment_world import World, run
+from tests.support.segments.segment_world import World
 
 LENGTH = 3 * GIB + 5
 HUGE = "huge"
@@ -115,50 +115,41 @@ def expected(offset: int, length: int) -> bytes:
 @pytest.mark.parametrize(
     "offset", [0, 2**31 - 5, 2**31, 2**32 - 5, 2**32, LENGTH - 5, LENGTH, 2 * LENGTH - 9]
 )
-def test_reads(offset: int, sums: list[int]) -> None:
-    async def test() -> None:
-        world = world_of(sums, 1)
-        wanted = min(BLOCK_BYTES + 10, 2 * LENGTH - offset)
-        assert await world.read(1, offset, BLOCK_BYTES + 10) == expected(offset, wanted)
-
-    run(test())
+async def test_reads(offset: int, sums: list[int]) -> None:
+    world = world_of(sums, 1)
+    wanted = min(BLOCK_BYTES + 10, 2 * LENGTH - offset)
+    assert await world.read(1, offset, BLOCK_BYTES + 10) == expected(offset, wanted)
 
 
-def test_concat_and_the_append_behind_it(sums: list[int]) -> None:
-    async def test() -> None:
-        world = world_of(sums, 1, 2)
-        world.layouts.change(2, sealed_length=2 * LENGTH, start_offset=2**31 + 7)
-        await world.segments.concat(world.joining(2 * LENGTH))
-        end = 4 * LENGTH - 2**31 - 7
-        assert world.layouts.layout(1).storage_length == end
-        for offset in (2 * LENGTH - 3, 2 * LENGTH, 2**33, end - 20):
-            found = await world.read(1, offset, 20)
-            if offset >= 2 * LENGTH:
-                assert found == expected(offset - 2 * LENGTH + 2**31 + 7, 20)
-            else:
-                assert found == expected(offset, 3) + expected(2**31 + 7, 17)
-        assert await world.segments.write(1, end, [b"more"]) == end + 4
-        assert await world.read(1, end - 2, 9) == expected(2 * LENGTH - 2, 2) + b"more"
-
-    run(test())
+async def test_concat_and_the_append_behind_it(sums: list[int]) -> None:
+    world = world_of(sums, 1, 2)
+    world.layouts.change(2, sealed_length=2 * LENGTH, start_offset=2**31 + 7)
+    await world.segments.concat(world.joining(2 * LENGTH))
+    end = 4 * LENGTH - 2**31 - 7
+    assert world.layouts.layout(1).storage_length == end
+    for offset in (2 * LENGTH - 3, 2 * LENGTH, 2**33, end - 20):
+        found = await world.read(1, offset, 20)
+        if offset >= 2 * LENGTH:
+            assert found == expected(offset - 2 * LENGTH + 2**31 + 7, 20)
+        else:
+            assert found == expected(offset, 3) + expected(2**31 + 7, 17)
+    assert await world.segments.write(1, end, [b"more"]) == end + 4
+    assert await world.read(1, end - 2, 9) == expected(2 * LENGTH - 2, 2) + b"more"
 
 
-def test_relocation_and_truncation(sums: list[int]) -> None:
-    async def test() -> None:
-        world = world_of(sums, 1)
-        start = LENGTH - 300
-        world.layouts.change(1, start_offset=start)
-        rules = RelocationRules(
-            chunk_bytes_min=1, chunk_bytes_max=2**40, percent=80, live_bytes_max=10**6
-        )
-        rewrite = world.segments.plan_relocation(1, rules)
-        assert rewrite is not None
-        assert await world.segments.rewrite(rewrite)
-        assert world.chunk_lengths() == [300, LENGTH]
-        assert await world.read(1, start, 600) == expected(start, 600)
-        world.layouts.change(1, start_offset=LENGTH)
-        assert await world.segments.trim(1, LENGTH)
-        assert world.chunk_lengths() == [LENGTH]
-        assert await world.read(1, 2**32, 50) == expected(2**32, 50)
-
-    run(test())
+async def test_relocation_and_truncation(sums: list[int]) -> None:
+    world = world_of(sums, 1)
+    start = LENGTH - 300
+    world.layouts.change(1, start_offset=start)
+    rules = RelocationRules(
+        chunk_bytes_min=1, chunk_bytes_max=2**40, percent=80, live_bytes_max=10**6
+    )
+    rewrite = world.segments.plan_relocation(1, rules)
+    assert rewrite is not None
+    assert await world.segments.rewrite(rewrite)
+    assert world.chunk_lengths() == [300, LENGTH]
+    assert await world.read(1, start, 600) == expected(start, 600)
+    world.layouts.change(1, start_offset=LENGTH)
+    assert await world.segments.trim(1, LENGTH)
+    assert world.chunk_lengths() == [LENGTH]
+    assert await world.read(1, 2**32, 50) == expected(2**32, 50)

@@ -12,7 +12,7 @@ from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.extent import Extent
 from siltstone.segments.concat_staging import Joining
 from tests.support.oracles.memory_layout_store import MemoryLayoutStore
-from tests.support.segments.segment_world import World, data, run, small
+from tests.support.segments.segment_world import World, data, small
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 
@@ -92,14 +92,11 @@ async def join(world: World) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("end", "per_slice"), [(truncate, 500), (delete, 500), (join, 400)])
-def test_the_cost_is_bounded_by_transaction_and_linear_in_all(
+async def test_the_cost_is_bounded_by_transaction_and_linear_in_all(
     end: Callable[[World], Awaitable[object]], per_slice: int
 ) -> None:
-    async def test() -> None:
-        for chunks in (1_000, 10_000):
-            cost = await cost_of(chunks, end)
-            assert cost.rows_max <= ROWS_PER_SLICE
-            assert cost.transactions <= -(-chunks // per_slice) + 1
-            assert cost.looked_at <= 4 * chunks, "each is looked at a few times"
-
-    run(test())
+    for chunks in (1_000, 10_000):
+        cost = await cost_of(chunks, end)
+        assert cost.rows_max <= ROWS_PER_SLICE
+        assert cost.transactions <= -(-chunks // per_slice) + 1
+        assert cost.looked_at <= 4 * chunks, "each is looked at a few times"

@@ -128,37 +128,34 @@ def test_readers_beside_each_other_do_not_get_the_memory_of_the_other() -> None:
     run(test)
 
 
-def test_memory_that_a_reader_still_waits_for_is_not_used_again() -> None:
+async def test_memory_that_a_reader_still_waits_for_is_not_used_again() -> None:
     arrived = asyncio.Event()
 
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         await arrived.wait()
         view[:] = bytes(range(offset, offset + len(view)))
 
-    async def test() -> None:
-        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
-        ahead.measured(MIB, CALL_S)
-        assert ahead.follow(1, 0, 4, 100) is None
-        assert ahead.follow(1, 4, 8, 100) is not None
-        stream = ahead.follow(1, 8, 12, 100)
-        assert stream is not None
-        first, second = memoryview(bytearray(2)), memoryview(bytearray(2))
-        takes = [ahead.take(stream, 10, second), ahead.take(stream, 8, first)]
-        tasks = [asyncio.create_task(take) for take in takes]
-        await asyncio.sleep(0)
-        arrived.set()
-        # The one that ends the piece goes on before the other one has copied its part.
-        assert await asyncio.gather(*tasks) == [2, 2]
-        assert ahead._room.spare_bytes == 0
-        assert (bytes(first), bytes(second)) == (bytes([8, 9]), bytes([10, 11]))
-        assert await ahead.take(stream, 12, memoryview(bytearray(4))) == 4
-        assert ahead._room.spare_bytes == 4
-        await ahead.close()
-
-    asyncio.run(test())
+    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    ahead.measured(MIB, CALL_S)
+    assert ahead.follow(1, 0, 4, 100) is None
+    assert ahead.follow(1, 4, 8, 100) is not None
+    stream = ahead.follow(1, 8, 12, 100)
+    assert stream is not None
+    first, second = memoryview(bytearray(2)), memoryview(bytearray(2))
+    takes = [ahead.take(stream, 10, second), ahead.take(stream, 8, first)]
+    tasks = [asyncio.create_task(take) for take in takes]
+    await asyncio.sleep(0)
+    arrived.set()
+    # The one that ends the piece goes on before the other one has copied its part.
+    assert await asyncio.gather(*tasks) == [2, 2]
+    assert ahead._room.spare_bytes == 0
+    assert (bytes(first), bytes(second)) == (bytes([8, 9]), bytes([10, 11]))
+    assert await ahead.take(stream, 12, memoryview(bytearray(4))) == 4
+    assert ahead._room.spare_bytes == 4
+    await ahead.close()
 
 
-def test_the_next_piece_is_asked_for_before_bytes_of_one_that_is_there_are_copied() -> None:
+async def test_the_next_piece_is_asked_for_before_bytes_of_one_that_is_there_are_copied() -> None:
     target = memoryview(bytearray(4))
     asked: dict[int, bytes] = {}
 
@@ -166,62 +163,53 @@ def test_the_next_piece_is_asked_for_before_bytes_of_one_that_is_there_are_copie
         asked[offset] = bytes(target)
         view[:] = bytes(range(offset, offset + len(view)))
 
-    async def test() -> None:
-        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
-        ahead.measured(MIB, CALL_S)
-        ahead.follow(1, 0, 1, 100)
-        ahead.follow(1, 1, 2, 100)
-        await asyncio.gather(*ahead._tasks)
-        assert list(asked) == [2]
-        stream = ahead.follow(1, 2, 6, 100)
-        assert stream is not None
-        assert await ahead.take(stream, 2, target) == 4
-        assert bytes(target) == bytes([2, 3, 4, 5])
-        assert asked == dict.fromkeys([2, 6, 10, 14], bytes(4))
-        await ahead.close()
-
-    asyncio.run(test())
+    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    ahead.measured(MIB, CALL_S)
+    ahead.follow(1, 0, 1, 100)
+    ahead.follow(1, 1, 2, 100)
+    await asyncio.gather(*ahead._tasks)
+    assert list(asked) == [2]
+    stream = ahead.follow(1, 2, 6, 100)
+    assert stream is not None
+    assert await ahead.take(stream, 2, target) == 4
+    assert bytes(target) == bytes([2, 3, 4, 5])
+    assert asked == dict.fromkeys([2, 6, 10, 14], bytes(4))
+    await ahead.close()
 
 
 @pytest.mark.parametrize(("step", "pieces"), [(1, 1), (2, 2), (4, 4), (16, 8)])
-def test_the_further_a_reader_has_come_the_more_is_read_ahead(step: int, pieces: int) -> None:
+async def test_the_further_a_reader_has_come_the_more_is_read_ahead(step: int, pieces: int) -> None:
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         view[:] = bytes(len(view))
 
-    async def test() -> None:
-        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
-        ahead.measured(MIB, CALL_S)
-        assert ahead.follow(1, 0, step, 100) is None, "one read may be the only one"
-        assert ahead.follow(1, step, 2 * step, 100) is not None
-        assert ahead.held_bytes == 4 * pieces
-        await ahead.close()
-
-    asyncio.run(test())
+    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    ahead.measured(MIB, CALL_S)
+    assert ahead.follow(1, 0, step, 100) is None, "one read may be the only one"
+    assert ahead.follow(1, step, 2 * step, 100) is not None
+    assert ahead.held_bytes == 4 * pieces
+    await ahead.close()
 
 
-def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -> None:
+async def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -> None:
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         view[:] = bytes(range(offset, offset + len(view)))
 
-    async def test() -> None:
-        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
-        assert not ahead.wants(1, 4), "one read has to be slow first"
-        ahead.measured(MIB, CALL_S)
-        assert ahead.wants(1, 4)
-        assert ahead.wants(2, 0)
-        ahead.follow(1, 6, 7, 100)
-        assert ahead.follow(1, 7, 8, 100) is not None
-        ahead.measured(MIB, 0.0)
-        assert ahead.wants(1, 8), "its next bytes are held for it"
-        assert not ahead.wants(1, 4)
-        assert not ahead.wants(2, 8)
-        stream = ahead.follow(1, 8, 12, 100)
-        assert stream is not None
-        assert await ahead.take(stream, 8, memoryview(bytearray(4))) == 4
-        assert not ahead.wants(1, 12)
-        await ahead.close()
-
-    asyncio.run(test())
+    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    assert not ahead.wants(1, 4), "one read has to be slow first"
+    ahead.measured(MIB, CALL_S)
+    assert ahead.wants(1, 4)
+    assert ahead.wants(2, 0)
+    ahead.follow(1, 6, 7, 100)
+    assert ahead.follow(1, 7, 8, 100) is not None
+    ahead.measured(MIB, 0.0)
+    assert ahead.wants(1, 8), "its next bytes are held for it"
+    assert not ahead.wants(1, 4)
+    assert not ahead.wants(2, 8)
+    stream = ahead.follow(1, 8, 12, 100)
+    assert stream is not None
+    assert await ahead.take(stream, 8, memoryview(bytearray(4))) == 4
+    assert not ahead.wants(1, 12)
+    await ahead.close()
 
 
 @pytest.mark.slow
@@ -362,34 +350,31 @@ def test_a_cancelled_reader_leaves_the_others_what_is_ahead() -> None:
     run(test)
 
 
-def test_reads_beside_each_other_are_not_taken_for_slow_storage() -> None:
+async def test_reads_beside_each_other_are_not_taken_for_slow_storage() -> None:
     """Eight at a time share what one has alone; a burst of slow ones wears off."""
 
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         raise AssertionError("nothing is ahead")
 
-    async def test() -> None:
-        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
 
-        def slow() -> int:
-            return ahead._slow_reads
+    def slow() -> int:
+        return ahead._slow_reads
 
-        alone_s = 0.003  # a read of 8 MiB that is neither slow nor quick
-        for _ in range(8):
-            ahead.begin()
-        for _ in range(20):
-            ahead.measured(8 * MIB, 8 * alone_s, 8)
-        assert slow() == 2
-        for _ in range(20):
-            ahead.measured(8 * MIB, 8 * 2 * alone_s, 8)
-        assert slow() > 2
-        ahead.measured(8 * MIB, 4 * alone_s, 1)
-        assert slow() == 0
-        for _ in range(8):
-            ahead.end()
-        for _ in range(3):
-            ahead.measured(8 * MIB, 2 * alone_s)
-        assert slow() == 3
-        await ahead.close()
-
-    asyncio.run(test())
+    alone_s = 0.003  # a read of 8 MiB that is neither slow nor quick
+    for _ in range(8):
+        ahead.begin()
+    for _ in range(20):
+        ahead.measured(8 * MIB, 8 * alone_s, 8)
+    assert slow() == 2
+    for _ in range(20):
+        ahead.measured(8 * MIB, 8 * 2 * alone_s, 8)
+    assert slow() > 2
+    ahead.measured(8 * MIB, 4 * alone_s, 1)
+    assert slow() == 0
+    for _ in range(8):
+        ahead.end()
+    for _ in range(3):
+        ahead.measured(8 * MIB, 2 * alone_s)
+    assert slow() == 3
+    await ahead.close()

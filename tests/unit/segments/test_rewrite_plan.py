@@ -25,7 +25,7 @@ from siltstone.segments.rewrite_plan import (
 )
 from siltstone.segments.segment_storage import SegmentStorageSettings
 from tests.support.oracles.memory_layout_store import CommitOutcome
-from tests.support.segments.segment_world import Call, Fault, World, data, merge, run, write_chunks
+from tests.support.segments.segment_world import Call, Fault, World, data, merge, write_chunks
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 COPYING = Profile(concat=False)
@@ -208,24 +208,21 @@ def test_what_a_service_can_join(
         (Profile(concat_parts_max=2), {"concat": 0, "create": 1, "write": 0}),
     ],
 )
-def test_small_chunks_become_one(profile: Profile, verbs: dict[str, int]) -> None:
-    async def test() -> None:
-        world = World(profile)
-        whole = await write_chunks(world, 1, [10, 300_000, 7, BLOCK, 1])
-        world.calls.clear()
-        assert await merge(world, 1, ALL) == 1
-        assert world.chunk_lengths() == [len(whole)]
-        counts = {verb: sum(c.verb == verb for c in world.calls) for verb in verbs}
-        assert counts == verbs
-        world.check()
-        assert await world.read(1, 0, len(whole) + 1) == whole
-        assert len(world.layouts.garbage) == 5
-        assert not world.segments.take_abandoned()
-        await world.segments.write(1, len(whole), [b"more"])
-        assert await world.read(1, len(whole), 9) == b"more"
-        assert world.chunk_lengths() == [len(whole), 4]
-
-    run(test())
+async def test_small_chunks_become_one(profile: Profile, verbs: dict[str, int]) -> None:
+    world = World(profile)
+    whole = await write_chunks(world, 1, [10, 300_000, 7, BLOCK, 1])
+    world.calls.clear()
+    assert await merge(world, 1, ALL) == 1
+    assert world.chunk_lengths() == [len(whole)]
+    counts = {verb: sum(c.verb == verb for c in world.calls) for verb in verbs}
+    assert counts == verbs
+    world.check()
+    assert await world.read(1, 0, len(whole) + 1) == whole
+    assert len(world.layouts.garbage) == 5
+    assert not world.segments.take_abandoned()
+    await world.segments.write(1, len(whole), [b"more"])
+    assert await world.read(1, len(whole), 9) == b"more"
+    assert world.chunk_lengths() == [len(whole), 4]
 
 
 BLOCK = 256 * KIB
@@ -235,71 +232,59 @@ BLOCK = 256 * KIB
     ("profile", "writes"),
     [(COPYING, 3), (replace(COPYING, appends_max=2), 2), (replace(COPYING, appends_max=1), 1)],
 )
-def test_large_copies_go_piece_by_piece(profile: Profile, writes: int) -> None:
-    async def test() -> None:
-        world = World(profile, settings=SegmentStorageSettings(read_back=True))
-        whole = await write_chunks(world, 1, [5 * MIB + 3, 9 * MIB, 6 * MIB + 100])
-        world.calls.clear()
-        assert await merge(world, 1, ALL) == 1
-        made = [call for call in world.calls if call.verb in ("create", "write")]
-        assert len(made) == writes
-        world.check()
-        assert await world.read(1, 0, len(whole)) == whole
-
-    run(test())
+async def test_large_copies_go_piece_by_piece(profile: Profile, writes: int) -> None:
+    world = World(profile, settings=SegmentStorageSettings(read_back=True))
+    whole = await write_chunks(world, 1, [5 * MIB + 3, 9 * MIB, 6 * MIB + 100])
+    world.calls.clear()
+    assert await merge(world, 1, ALL) == 1
+    made = [call for call in world.calls if call.verb in ("create", "write")]
+    assert len(made) == writes
+    world.check()
+    assert await world.read(1, 0, len(whole)) == whole
 
 
-def test_a_large_join_is_verified_and_summed() -> None:
-    async def test() -> None:
-        world = World()
-        whole = await write_chunks(world, 1, [5 * MIB + 3, 9 * MIB, 6 * MIB + 100])
-        assert await merge(world, 1, ALL) == 1
-        world.check()
-        assert await world.read(1, 0, len(whole)) == whole
-
-    run(test())
+async def test_a_large_join_is_verified_and_summed() -> None:
+    world = World()
+    whole = await write_chunks(world, 1, [5 * MIB + 3, 9 * MIB, 6 * MIB + 100])
+    assert await merge(world, 1, ALL) == 1
+    world.check()
+    assert await world.read(1, 0, len(whole)) == whole
 
 
 @pytest.mark.parametrize("profile", [Profile(), COPYING])
-def test_damage_is_never_carried_over(profile: Profile) -> None:
-    async def test() -> None:
-        world = World(profile)
-        await write_chunks(world, 1, [10, 300_000, 7])
-        (_, second, _) = world.segments.chunks(1)
-        world.content(second.chunk.name)[290_000] ^= 1
-        with pytest.raises(CorruptDataError):
-            await merge(world, 1, ALL)
-        assert len(world.segments.take_abandoned()) == 1
-        assert world.chunk_lengths() == [10, 300_000, 7]
-
-    run(test())
+async def test_damage_is_never_carried_over(profile: Profile) -> None:
+    world = World(profile)
+    await write_chunks(world, 1, [10, 300_000, 7])
+    (_, second, _) = world.segments.chunks(1)
+    world.content(second.chunk.name)[290_000] ^= 1
+    with pytest.raises(CorruptDataError):
+        await merge(world, 1, ALL)
+    assert len(world.segments.take_abandoned()) == 1
+    assert world.chunk_lengths() == [10, 300_000, 7]
 
 
 @pytest.mark.parametrize("profile", [Profile(), COPYING])
 @pytest.mark.parametrize("fault", list(Fault))
-def test_a_call_that_fails_changes_nothing(profile: Profile, fault: Fault) -> None:
-    async def test() -> None:
-        for verb in ("concat", "create", "read_into"):
-            world = World(profile)
-            whole = await write_chunks(world, 1, [10, 20, 7])
+async def test_a_call_that_fails_changes_nothing(profile: Profile, fault: Fault) -> None:
+    for verb in ("concat", "create", "read_into"):
+        world = World(profile)
+        whole = await write_chunks(world, 1, [10, 20, 7])
 
-            def decide(call: Call, verb: str = verb) -> Fault | None:
-                return fault if call.verb == verb else None
+        def decide(call: Call, verb: str = verb) -> Fault | None:
+            return fault if call.verb == verb else None
 
-            world.storage.decide = decide
-            try:
-                made = await merge(world, 1, ALL)
-            except ChunkUnavailableError:
-                made = 0
-                assert len(world.segments.take_abandoned()) == 1
-            world.storage.decide = lambda _: None
-            assert world.chunk_lengths() == ([37] if made else [10, 20, 7])
-            assert await world.read(1, 0, 99) == whole
-            world.check()
-            await merge(world, 1, ALL)
-            assert world.chunk_lengths() == [37]
-
-    run(test())
+        world.storage.decide = decide
+        try:
+            made = await merge(world, 1, ALL)
+        except ChunkUnavailableError:
+            made = 0
+            assert len(world.segments.take_abandoned()) == 1
+        world.storage.decide = lambda _: None
+        assert world.chunk_lengths() == ([37] if made else [10, 20, 7])
+        assert await world.read(1, 0, 99) == whole
+        world.check()
+        await merge(world, 1, ALL)
+        assert world.chunk_lengths() == [37]
 
 
 def _deleted(world: World) -> None:
@@ -319,45 +304,39 @@ async def _trimmed(world: World) -> None:
 
 @pytest.mark.parametrize("profile", [Profile(), COPYING])
 @pytest.mark.parametrize("change", [_deleted, _removed, _trimmed])
-def test_what_changed_meanwhile_wins(profile: Profile, change: Callable[..., object]) -> None:
-    async def test() -> None:
-        world = World(profile)
-        await write_chunks(world, 1, [10, 20, 7])
-        extents = tuple(world.layouts.extents(1, 0, 99, 9))
-        rewrite = Rewrite(segment_id=1, start=0, extents=extents)
-        work = change(world)
-        if work is not None:
-            await work  # type: ignore[misc]
-        try:
-            assert not await world.segments.rewrite(rewrite)
-        except CorruptDataError:
-            assert change is not _deleted, "the rows are still there"
-        assert len(world.segments.take_abandoned()) == 1
-        world.check()
-
-    run(test())
+async def test_what_changed_meanwhile_wins(profile: Profile, change: Callable[..., object]) -> None:
+    world = World(profile)
+    await write_chunks(world, 1, [10, 20, 7])
+    extents = tuple(world.layouts.extents(1, 0, 99, 9))
+    rewrite = Rewrite(segment_id=1, start=0, extents=extents)
+    work = change(world)
+    if work is not None:
+        await work  # type: ignore[misc]
+    try:
+        assert not await world.segments.rewrite(rewrite)
+    except CorruptDataError:
+        assert change is not _deleted, "the rows are still there"
+    assert len(world.segments.take_abandoned()) == 1
+    world.check()
 
 
 @pytest.mark.parametrize(
     ("outcome", "abandoned"),
     [(CommitOutcome.REFUSED, 1), (CommitOutcome.LOST, 0), (CommitOutcome.APPLIED_UNREPORTED, 0)],
 )
-def test_a_new_chunk_is_garbage_unless_it_may_be_named(
+async def test_a_new_chunk_is_garbage_unless_it_may_be_named(
     outcome: CommitOutcome, abandoned: int
 ) -> None:
-    async def test() -> None:
-        world = World()
-        whole = await write_chunks(world, 1, [10, 20])
-        world.layouts.ends = lambda _: outcome
-        try:
-            assert not await merge(world, 1, ALL)
-        except LogError:
-            assert not abandoned
-        assert len(world.segments.take_abandoned()) == abandoned
-        assert await world.read(1, 0, 99) == whole
-        world.check()
-
-    run(test())
+    world = World()
+    whole = await write_chunks(world, 1, [10, 20])
+    world.layouts.ends = lambda _: outcome
+    try:
+        assert not await merge(world, 1, ALL)
+    except LogError:
+        assert not abandoned
+    assert len(world.segments.take_abandoned()) == abandoned
+    assert await world.read(1, 0, 99) == whole
+    world.check()
 
 
 def share(world: World, lengths: list[int]) -> None:
@@ -383,71 +362,58 @@ def share(world: World, lengths: list[int]) -> None:
     world.check()
 
 
-def test_a_shared_chunk_is_unpacked_by_copying() -> None:
-    async def test() -> None:
-        world = World()
-        first = await write_chunks(world, 1, [300_000])
-        second = await write_chunks(world, 2, [70_000])
-        share(world, [300_000, 70_000])
-        first += await write_chunks(world, 1, [500, 600])
-        await write_chunks(world, 2, [100_000])
-        assert await merge(world, 1, ALL) == 1
-        assert world.chunk_lengths() == [300_000, 1_100], "the shared chunk would dominate"
-        first += await write_chunks(world, 1, [200_000])
-        assert await merge(world, 1, ALL) == 1
-        assert await world.read(1, 0, 10**6) == first
-        assert (await world.read(2, 0, 10**6))[:70_000] == second
-        assert world.layouts.rows.chunks[1].references == 1
-        assert not any(chunk.chunk_id == 1 for chunk in world.layouts.garbage)
-        world.check()
-        assert await merge(world, 2, ALL) == 1
-        assert any(chunk.chunk_id == 1 for chunk in world.layouts.garbage)
-        assert (await world.read(2, 0, 10**6))[:70_000] == second
-        world.check()
-
-    run(test())
+async def test_a_shared_chunk_is_unpacked_by_copying() -> None:
+    world = World()
+    first = await write_chunks(world, 1, [300_000])
+    second = await write_chunks(world, 2, [70_000])
+    share(world, [300_000, 70_000])
+    first += await write_chunks(world, 1, [500, 600])
+    await write_chunks(world, 2, [100_000])
+    assert await merge(world, 1, ALL) == 1
+    assert world.chunk_lengths() == [300_000, 1_100], "the shared chunk would dominate"
+    first += await write_chunks(world, 1, [200_000])
+    assert await merge(world, 1, ALL) == 1
+    assert await world.read(1, 0, 10**6) == first
+    assert (await world.read(2, 0, 10**6))[:70_000] == second
+    assert world.layouts.rows.chunks[1].references == 1
+    assert not any(chunk.chunk_id == 1 for chunk in world.layouts.garbage)
+    world.check()
+    assert await merge(world, 2, ALL) == 1
+    assert any(chunk.chunk_id == 1 for chunk in world.layouts.garbage)
+    assert (await world.read(2, 0, 10**6))[:70_000] == second
+    world.check()
 
 
-def test_relocation_frees_the_chunk_and_keeps_the_rest() -> None:
-    async def test() -> None:
-        world = World()
-        whole = await write_chunks(world, 1, [100, 30])
-        rules = RelocationRules(
-            chunk_bytes_min=1, chunk_bytes_max=200, percent=50, live_bytes_max=99
-        )
-        for start in (50, 75, 88, 94):
-            world.layouts.change(1, start_offset=start)
-            rewrite = world.segments.plan_relocation(1, rules)
-            assert rewrite is not None
-            assert await world.segments.rewrite(rewrite)
-            assert world.layouts.layout(1).storage_start == start
-            assert world.chunk_lengths() == [100 - start, 30]
-            assert await world.read(1, start, 200) == whole[start:]
-            world.check()
-        assert len(world.layouts.garbage) == 4
-        world.layouts.change(1, start_offset=95)
-        assert world.segments.plan_relocation(1, rules) is None
-
-    run(test())
-
-
-def test_the_open_chunk_is_closed_before_it_is_relocated() -> None:
-    async def test() -> None:
-        world = World()
-        world.layouts.add(1)
-        whole = data(110)
-        await world.segments.write(1, 0, [whole[:100]])
-        world.layouts.change(1, start_offset=90)
-        rules = RelocationRules(
-            chunk_bytes_min=1, chunk_bytes_max=200, percent=50, live_bytes_max=99
-        )
+async def test_relocation_frees_the_chunk_and_keeps_the_rest() -> None:
+    world = World()
+    whole = await write_chunks(world, 1, [100, 30])
+    rules = RelocationRules(chunk_bytes_min=1, chunk_bytes_max=200, percent=50, live_bytes_max=99)
+    for start in (50, 75, 88, 94):
+        world.layouts.change(1, start_offset=start)
         rewrite = world.segments.plan_relocation(1, rules)
         assert rewrite is not None
-        assert await world.segments.close_chunk(1)
-        await world.segments.write(1, 100, [whole[100:]])
         assert await world.segments.rewrite(rewrite)
-        assert world.chunk_lengths() == [10, 10]
-        assert await world.read(1, 90, 99) == whole[90:]
+        assert world.layouts.layout(1).storage_start == start
+        assert world.chunk_lengths() == [100 - start, 30]
+        assert await world.read(1, start, 200) == whole[start:]
         world.check()
+    assert len(world.layouts.garbage) == 4
+    world.layouts.change(1, start_offset=95)
+    assert world.segments.plan_relocation(1, rules) is None
 
-    run(test())
+
+async def test_the_open_chunk_is_closed_before_it_is_relocated() -> None:
+    world = World()
+    world.layouts.add(1)
+    whole = data(110)
+    await world.segments.write(1, 0, [whole[:100]])
+    world.layouts.change(1, start_offset=90)
+    rules = RelocationRules(chunk_bytes_min=1, chunk_bytes_max=200, percent=50, live_bytes_max=99)
+    rewrite = world.segments.plan_relocation(1, rules)
+    assert rewrite is not None
+    assert await world.segments.close_chunk(1)
+    await world.segments.write(1, 100, [whole[100:]])
+    assert await world.segments.rewrite(rewrite)
+    assert world.chunk_lengths() == [10, 10]
+    assert await world.read(1, 90, 99) == whole[90:]
+    world.check()
