@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_chunk, data_prefix
@@ -29,17 +30,13 @@ FIRST_ID = 900
 """Above the ids of the chunks that the container makes in these tests."""
 
 
-def play(
-    story: Callable[[World, Owner], Awaitable[None]], settings: ContainerSettings = SETTINGS
-) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned(settings: ContainerSettings = SETTINGS) -> AsyncIterator[tuple[World, Owner]]:
+    async with world(settings=settings) as made:
         owner = await made.open()
         await owner.container.create("a")
-        await story(made, owner)
+        yield made, owner
         await close_quietly(owner)
-
-    with world(settings=settings) as made:
-        made.run(whole(made))
 
 
 def now_ms(made: World) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from siltstone.bindings.memory.chunk_storage import Profile
@@ -56,45 +57,36 @@ class Requests:
         return Fate.DONE
 
 
-Story = Callable[[World, Owner, Requests], Awaitable[None]]
-
-
-def play(
-    story: Story,
+@asynccontextmanager
+async def counted_open(
     profile: Profile = WRITE_ONCE,
     settings: ContainerSettings = QUIET,
     latency: Latency = instant,
-) -> None:
-    """Play a story with an owner who is there at its end; then check and close its container."""
-
-    async def whole(made: World, owner: Owner, requests: Requests) -> None:
-        await story(made, owner, requests)
-        assert owner.container.failure is None
-        await made.check(owner)
-        await owner.container.close()
-
-    play_open(whole, profile, settings, latency)
-
-
-def play_open(
-    story: Story,
-    profile: Profile = WRITE_ONCE,
-    settings: ContainerSettings = QUIET,
-    latency: Latency = instant,
-) -> None:
-    """Play a story that ends its owners itself."""
+) -> AsyncIterator[tuple[World, Owner, Requests]]:
+    """Open an owner, whose requests are counted, and leave its end to the block."""
     requests = Requests()
 
     def hook(storage: FaultyChunkStorage) -> None:
         storage.plan = requests
 
-    async def whole(made: World) -> None:
+    async with world(profile=profile, settings=settings, latency=latency) as made:
+        made.storage_hook = hook
         owner = await made.open()
         # The first open looks whether anybody flushed before it; no later one does.
         assert requests.data == {"list": 1}
         requests.data.clear()
-        await story(made, owner, requests)
+        yield made, owner, requests
 
-    with world(profile=profile, settings=settings, latency=latency) as made:
-        made.storage_hook = hook
-        made.run(whole(made))
+
+@asynccontextmanager
+async def counted(
+    profile: Profile = WRITE_ONCE,
+    settings: ContainerSettings = QUIET,
+    latency: Latency = instant,
+) -> AsyncIterator[tuple[World, Owner, Requests]]:
+    """Open an owner who is there at the end of the block; then check and close its container."""
+    async with counted_open(profile, settings, latency) as (made, owner, requests):
+        yield made, owner, requests
+        assert owner.container.failure is None
+        await made.check(owner)
+        await owner.container.close()

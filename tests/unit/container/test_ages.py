@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,8 @@ from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import BackPressureError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
+
+pytestmark = pytest.mark.virtual_time
 
 NEVER = 1e6
 QUIET = with_settings(
@@ -26,16 +29,14 @@ QUIET = with_settings(
 )
 
 
-def play(story: Callable[[World, Owner], Awaitable[None]], settings: ContainerSettings) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned(settings: ContainerSettings) -> AsyncIterator[tuple[World, Owner]]:
+    async with world(settings=settings) as made:
         owner = await made.open()
         await owner.container.create("a")
-        await story(made, owner)
+        yield made, owner
         assert owner.container.failure is None
         await owner.container.close()
-
-    with world(settings=settings) as made:
-        made.run(whole(made))
 
 
 async def first_time(made: World, seconds: float, what: Callable[[], bool]) -> float:
@@ -53,41 +54,35 @@ def replaced(**changes: Any) -> ContainerSettings:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("age", [2.0, 30.0, 600.0])
-def test_flush_by_age(age: float) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_flush_by_age(age: float) -> None:
+    async with owned(replaced(flush_age_s=age)) as (made, owner):
         await owner.container.append("a", b"bytes")
         waited = await first_time(made, 2 * age, lambda: bool(made.names(data_prefix(0))))
         assert age <= waited <= age + max(1.0, age / 4) + 0.2
 
-    play(story, replaced(flush_age_s=age))
 
-
-def test_flush_by_size() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_flush_by_size() -> None:
+    async with owned(replaced(flush_bytes=1_000)) as (made, owner):
         await owner.container.append("a", pattern(1, 900))
         await made.environment.sleep(100)
         assert not made.names(data_prefix(0))
         await owner.container.append("a", pattern(2, 200))
         await first_time(made, 0.2, lambda: bool(made.names(data_prefix(0))))
 
-    play(story, replaced(flush_bytes=1_000))
-
 
 @pytest.mark.parametrize("age", [2.0, 60.0])
-def test_table_flush_by_age(age: float) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_table_flush_by_age(age: float) -> None:
+    async with owned(replaced(table_flush_age_s=age)) as (made, owner):
         stats = owner.container.stats
         assert stats().unflushed_table_bytes
         waited = await first_time(made, 2 * age, lambda: not stats().unflushed_table_bytes)
         assert age - 0.5 <= waited <= age + max(1.0, age / 4) + 0.2
 
-    play(story, replaced(table_flush_age_s=age))
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("age", [4.0, 600.0])
-def test_checkpoint_by_age_if_anything_changed(age: float) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_checkpoint_by_age_if_anything_changed(age: float) -> None:
+    async with owned(replaced(checkpoint_age_s=age)) as (made, owner):
         stats = owner.container.stats
         waited = await first_time(made, 2 * age, lambda: stats().checkpoint_version > 0)
         assert age - 0.5 <= waited <= age + 1.2
@@ -95,12 +90,10 @@ def test_checkpoint_by_age_if_anything_changed(age: float) -> None:
         await made.environment.sleep(3 * age)
         assert (stats().checkpoint_version, made.shared_log.end) == (version, frames)
 
-    play(story, replaced(checkpoint_age_s=age))
-
 
 @pytest.mark.parametrize("delay", [0.0, 50.0])
-def test_garbage_waits_for_its_delay(delay: float) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_garbage_waits_for_its_delay(delay: float) -> None:
+    async with owned(replaced(garbage_delay_s=delay, garbage_interval_s=1.0)) as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 9_000))
         await container.flush()
@@ -110,11 +103,9 @@ def test_garbage_waits_for_its_delay(delay: float) -> None:
         waited = await first_time(made, 100, lambda: not made.names(data_prefix(0)))
         assert delay - 0.5 <= waited <= delay + 5
 
-    play(story, replaced(garbage_delay_s=delay, garbage_interval_s=1.0))
 
-
-def test_back_pressure_has_a_deadline_and_an_order() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_back_pressure_has_a_deadline_and_an_order() -> None:
+    async with owned(replaced(unflushed_bytes_max=10_000, append_deadline_s=7.0)) as (made, owner):
         container = owner.container
         owner.storage.plan = lambda call: Fate.REFUSED
         await container.append("a", bytes(10_000))
@@ -132,11 +123,9 @@ def test_back_pressure_has_a_deadline_and_an_order() -> None:
         owner.storage.plan = lambda call: Fate.DONE
         assert await asyncio.gather(*waiting) == [10_000 + number for number in range(5)]
 
-    play(story, replaced(unflushed_bytes_max=10_000, append_deadline_s=7.0))
 
-
-def test_failed_flushes_wait_longer_each_time() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_failed_flushes_wait_longer_each_time() -> None:
+    async with owned(replaced(flush_age_s=1.0)) as (made, owner):
         owner.storage.plan = lambda call: Fate.REFUSED
         await owner.container.append("a", b"bytes")
         before = len(owner.storage.calls)
@@ -147,5 +136,3 @@ def test_failed_flushes_wait_longer_each_time() -> None:
         await first_time(made, 60, lambda: bool(made.names(data_prefix(0))))
         await made.environment.sleep(2)
         assert owner.container.stats().last_error is None
-
-    play(story, replaced(flush_age_s=1.0))

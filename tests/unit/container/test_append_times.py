@@ -22,6 +22,8 @@ from tests.support.container.container_world import (
     world,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(chunk_bytes=4 * MIB, flush_bytes=2 * MIB, flush_age_s=20.0)
 
 
@@ -125,8 +127,8 @@ class Play:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_the_answer_survives_whatever_happens(seed: int) -> None:
-    async def work(place: World) -> None:
+async def test_the_answer_survives_whatever_happens(seed: int) -> None:
+    async with world(seed, settings=SETTINGS) as place:
         owner = await place.open()
         await owner.container.create("log")
         play = Play(place, owner, random.Random(seed))
@@ -144,12 +146,9 @@ def test_the_answer_survives_whatever_happens(seed: int) -> None:
         await place.check(play.owner, strict=False)
         await container.close()
 
-    with world(seed, settings=SETTINGS) as place:
-        place.run(work(place))
 
-
-def test_dead_rows_go_and_a_deleted_segment_leaves_none() -> None:
-    async def work(place: World) -> None:
+async def test_dead_rows_go_and_a_deleted_segment_leaves_none() -> None:
+    async with world(settings=SETTINGS) as place:
         owner = await place.open()
         container = owner.container
         await container.create("log")
@@ -171,14 +170,10 @@ def test_dead_rows_go_and_a_deleted_segment_leaves_none() -> None:
             await container.offset_at("log", 0)
         await container.close()
 
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))
 
-
-def test_a_clock_that_goes_back_hides_nothing() -> None:
+async def test_a_clock_that_goes_back_hides_nothing() -> None:
     """A later owner's clock is an hour behind: its bytes count as no older than those before."""
-
-    async def work(place: World) -> None:
+    async with world(settings=SETTINGS) as place:
         owner = await place.open()
         await owner.container.create("log")
         await owner.container.append("log", bytes(2 * MIB))
@@ -197,15 +192,11 @@ def test_a_clock_that_goes_back_hides_nothing() -> None:
         assert await container.offset_at("log", first_ms + 1) == 4 * MIB
         await container.close()
 
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))
-
 
 @pytest.mark.parametrize("ahead_s", [900.0, 3.2e8])
-def test_a_clock_that_was_ahead_spoils_no_answer_behind_it(ahead_s: float) -> None:
+async def test_a_clock_that_was_ahead_spoils_no_answer_behind_it(ahead_s: float) -> None:
     """One append, flushed, by a clock that is ahead; the same answers in memory, rows, a reader."""
-
-    async def work(place: World) -> None:
+    async with world(settings=with_settings(flush_age_s=1e9)) as place:
         owner = await place.open()
         container, right = owner.container, place.environment.time
         await container.create("log")
@@ -232,12 +223,9 @@ def test_a_clock_that_was_ahead_spoils_no_answer_behind_it(ahead_s: float) -> No
         await reader.close()
         await container.close()
 
-    with world(settings=with_settings(flush_age_s=1e9)) as place:
-        place.run(work(place))
 
-
-def test_check_tells_of_times_that_fall_and_a_resumed_one_does_not_again() -> None:
-    async def work(place: World) -> None:
+async def test_check_tells_of_times_that_fall_and_a_resumed_one_does_not_again() -> None:
+    async with world(settings=SETTINGS) as place:
         owner = await place.open()
         container = owner.container
         await container.create("log")
@@ -254,6 +242,3 @@ def test_check_tells_of_times_that_fall_and_a_resumed_one_does_not_again() -> No
         assert "falls" in found.message
         assert [finding async for finding in container.check(CheckOptions(after=1))] == []
         await container.close()
-
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))

@@ -7,7 +7,8 @@ index holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from tests.support.container.container_world import (
     with_settings,
     world,
 )
+
+pytestmark = pytest.mark.virtual_time
 
 NEVER = 1e6
 QUIET = with_settings(
@@ -49,16 +52,14 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
-def play(story: Callable[[World, Owner], Awaitable[None]]) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def booted() -> AsyncIterator[tuple[World, Owner]]:
+    async with world(settings=QUIET) as made:
         owner = await made.open()
         for number in range(COUNT):
             await owner.container.create(f"s{number}")
             await owner.container.append(f"s{number}", b"bytes")
-        await story(made, owner)
-
-    with world(settings=QUIET) as made:
-        made.run(whole(made))
+        yield made, owner
 
 
 async def shows_all(owner: Owner) -> None:
@@ -68,8 +69,8 @@ async def shows_all(owner: Owner) -> None:
     assert all(info.flushed_length == 5 for info in await owner.container.list_segments())
 
 
-def test_a_boot_with_its_index_decodes_no_table_record_again(counts: Counter[str]) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_boot_with_its_index_decodes_no_table_record_again(counts: Counter[str]) -> None:
+    async with booted() as (made, owner):
         await owner.container.close()
         counts.clear()
         frames = len(made.shared_log.frames)
@@ -81,11 +82,9 @@ def test_a_boot_with_its_index_decodes_no_table_record_again(counts: Counter[str
         await made.check(owner)
         await owner.container.close()
 
-    play(story)
 
-
-def test_a_boot_without_one_decodes_each_once(counts: Counter[str]) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_boot_without_one_decodes_each_once(counts: Counter[str]) -> None:
+    async with booted() as (made, owner):
         await made.crash(owner, keep_index=False)
         counts.clear()
         frames = len(made.shared_log.frames)
@@ -95,5 +94,3 @@ def test_a_boot_without_one_decodes_each_once(counts: Counter[str]) -> None:
         await shows_all(owner)
         await made.check(owner)
         await close_quietly(owner)
-
-    play(story)

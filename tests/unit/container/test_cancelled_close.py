@@ -6,12 +6,14 @@ import asyncio
 
 import pytest
 
-from tests.support.container.container_world import World, world
+from tests.support.container.container_world import world
+
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize("ticks", range(1, 40, 3))
-def test_a_cancelled_close_ends_everything(ticks: int) -> None:
-    async def story(made: World) -> None:
+async def test_a_cancelled_close_ends_everything(ticks: int) -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         append = asyncio.ensure_future(owner.container.append("a", b"bytes"))
@@ -26,6 +28,3 @@ def test_a_cancelled_close_ends_everything(ticks: int) -> None:
         again = await made.open()
         assert await again.container.read("a", 0, 10) == b"bytes"
         await again.container.close()
-
-    with world() as made:
-        made.run(story(made))

@@ -6,13 +6,15 @@ import asyncio
 
 import pytest
 
-from tests.support.container.container_world import World, pattern, world
+from tests.support.container.container_world import pattern, world
+
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", range(12))
-def test_cancelling_whoever_closes_is_not_lost(steps: int) -> None:
-    async def story(made: World) -> None:
+async def test_cancelling_whoever_closes_is_not_lost(steps: int) -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", pattern(1, 9_000))
@@ -27,6 +29,3 @@ def test_cancelling_whoever_closes_is_not_lost(steps: int) -> None:
             again = await made.open()
             assert (await again.container.info("a")).length == 9_000
             await again.container.close()
-
-    with world() as made:
-        made.run(story(made))

@@ -7,11 +7,17 @@ import asyncio
 import pytest
 
 from siltstone.core.errors import SiltstoneError
-from tests.support.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import pattern, with_settings, world
+
+pytestmark = pytest.mark.virtual_time
 
 
-def test_whoever_collects_hears_plainly_that_the_container_was_closed() -> None:
-    async def story(made: World) -> None:
+async def test_whoever_collects_hears_plainly_that_the_container_was_closed() -> None:
+
+    quiet = with_settings(
+        flush_age_s=1e6, table_flush_age_s=1e6, garbage_interval_s=1e6, pack_bytes=1
+    )
+    async with world(settings=quiet) as made:
         container = (await made.open()).container
         for number in range(12):
             await container.create(f"s{number}")
@@ -29,9 +35,3 @@ def test_whoever_collects_hears_plainly_that_the_container_was_closed() -> None:
         await container.close()
         with pytest.raises(SiltstoneError):
             await collecting
-
-    quiet = with_settings(
-        flush_age_s=1e6, table_flush_age_s=1e6, garbage_interval_s=1e6, pack_bytes=1
-    )
-    with world(settings=quiet) as made:
-        made.run(story(made))

@@ -16,6 +16,8 @@ from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import FencedError, LostDataError
 from tests.support.container.container_world import Owner, World, close_quietly, pattern, world
 
+pytestmark = pytest.mark.virtual_time
+
 TABLE_LOG = "/tables-"
 
 Verb = Callable[[Container], Awaitable[object]]
@@ -67,8 +69,8 @@ def remove(made: World, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("verb", "kind"), CASES)
-def test_a_fenced_owner_is_told_that_it_is_fenced(verb: Verb, kind: str) -> None:
-    async def story(made: World) -> None:
+async def test_a_fenced_owner_is_told_that_it_is_fenced(verb: Verb, kind: str) -> None:
+    async with world() as made:
         old = await started(made, kind)
         lineage = UUID(old.container.stats().lineage).bytes
 
@@ -86,19 +88,13 @@ def test_a_fenced_owner_is_told_that_it_is_fenced(verb: Verb, kind: str) -> None
         assert isinstance(old.container.failure, FencedError)
         await close_quietly(old)
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize(("verb", "kind"), CASES)
-def test_the_only_owner_is_told_that_bytes_are_lost(verb: Verb, kind: str) -> None:
-    async def story(made: World) -> None:
+async def test_the_only_owner_is_told_that_bytes_are_lost(verb: Verb, kind: str) -> None:
+    async with world() as made:
         owner = await started(made, kind)
         remove(made, kind)
         with pytest.raises(LostDataError):
             await verb(owner.container)
         assert owner.container.failure is None
         await close_quietly(owner)
-
-    with world() as made:
-        made.run(story(made))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.container.container_world import World, pattern, with_settings, world
+import pytest
+
+from tests.support.container.container_world import pattern, with_settings, world
+
+pytestmark = pytest.mark.virtual_time
 
 
-def test_a_flush_waits_for_the_deletion_that_is_on_its_way() -> None:
-    async def story(made: World) -> None:
+async def test_a_flush_waits_for_the_deletion_that_is_on_its_way() -> None:
+    async with world(settings=with_settings(flush_age_s=1e6)) as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -23,6 +27,3 @@ def test_a_flush_waits_for_the_deletion_that_is_on_its_way() -> None:
         assert not made.names("data/")
         made.environment.latency = lambda pool, _: 0.0
         await container.close()
-
-    with world(settings=with_settings(flush_age_s=1e6)) as made:
-        made.run(story(made))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -29,22 +30,20 @@ from tests.support.container.container_world import (
     world,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(garbage_delay_s=10.0, garbage_interval_s=1e6, garbage_attempts=3)
 
 
-def play(
-    story: Callable[[World, Owner], Awaitable[None]], settings: ContainerSettings = SETTINGS
-) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned(settings: ContainerSettings = SETTINGS) -> AsyncIterator[tuple[World, Owner]]:
+    async with world(settings=settings) as made:
         owner = await made.open()
         await owner.container.create("a")
-        await story(made, owner)
+        yield made, owner
         assert owner.container.failure is None
         await made.check(owner)
         await owner.container.close()
-
-    with world(settings=settings) as made:
-        made.run(whole(made))
 
 
 async def dropped_chunk(owner: Owner) -> None:
@@ -75,8 +74,8 @@ def deletions(owner: Owner) -> int:
     return sum(c.operation == "delete" and c.name.startswith(data_prefix(0)) for c in calls)
 
 
-def test_what_waits_is_told_with_its_reason() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_waits_is_told_with_its_reason() -> None:
+    async with owned() as (made, owner):
         await dropped_chunk(owner)
         found = await status(owner)
         assert (found.delayed, found.due, found.uncovered, found.held) == (1, 0, 0, 0)
@@ -88,11 +87,9 @@ def test_what_waits_is_told_with_its_reason() -> None:
         assert (found.delayed, found.due) == (0, 0)
         assert not made.names(data_prefix(0))
 
-    play(story)
 
-
-def test_a_pin_holds_what_was_dropped_behind_it() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_pin_holds_what_was_dropped_behind_it() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         pin = Pin(
             lineage=container._parts.journal.lineage,
@@ -109,12 +106,10 @@ def test_a_pin_holds_what_was_dropped_behind_it() -> None:
         await made.environment.sleep(100)
         assert await container.garbage.run() == 1
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_every_pin_counts_however_many_there_are() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_every_pin_counts_however_many_there_are() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         storage = made.new_storage()
         expires_ms = int((made.environment.time() + 1e6) * 1000)
@@ -129,11 +124,9 @@ def test_every_pin_counts_however_many_there_are() -> None:
         assert await container.garbage.run() == 0
         assert (await status(owner)).held == 1
 
-    play(story)
 
-
-def test_attempts_are_bounded_and_each_wait_is_longer() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_attempts_are_bounded_and_each_wait_is_longer() -> None:
+    async with owned() as (made, owner):
         await dropped_chunk(owner)
         await made.environment.sleep(11)
         owner.storage.plan = no_deletes
@@ -158,12 +151,12 @@ def test_attempts_are_bounded_and_each_wait_is_longer() -> None:
         assert await owner.container.garbage.run() == 0
         assert deletions(owner) == tried
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_what_was_set_aside_is_replayed_by_a_later_owner() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_was_set_aside_is_replayed_by_a_later_owner() -> None:
+    async with world(settings=SETTINGS) as made:
+        owner = await made.open()
+        await owner.container.create("a")
         await dropped_chunk(owner)
         await made.environment.sleep(11)
         owner.storage.plan = no_deletes
@@ -180,18 +173,9 @@ def test_what_was_set_aside_is_replayed_by_a_later_owner() -> None:
         await newer.container.close()
         await owner.container.close()
 
-    with world(settings=SETTINGS) as made:
 
-        async def whole() -> None:
-            owner = await made.open()
-            await owner.container.create("a")
-            await story(made, owner)
-
-        made.run(whole())
-
-
-def test_a_task_for_a_living_chunk_is_set_aside_and_stops_no_other() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_task_for_a_living_chunk_is_set_aside_and_stops_no_other() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await dropped_chunk(owner)
         await container.append("a", pattern(2, 9_000))
@@ -212,11 +196,9 @@ def test_a_task_for_a_living_chunk_is_set_aside_and_stops_no_other() -> None:
         assert made.names(data_prefix(0)) == [chunk.name]
         assert await container.read("a", 9_000, 9_000) == pattern(2, 9_000)
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     assign = Tables.assign_encoded
 
@@ -224,7 +206,10 @@ def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
         sizes.append(sum(entry.key[0] == RowKind.EXTENT for entry in entries))
         return assign(tables, entries, encoded)
 
-    async def story(made: World, owner: Owner) -> None:
+    monkeypatch.setattr(Tables, "assign_encoded", counted)
+    sliced = partial(plan_remove, rows_max=10)
+    monkeypatch.setattr("siltstone.segments.trim.plan_remove", sliced)
+    async with owned(with_settings(garbage_delay_s=0.0, chunk_bytes=2_000)) as (made, owner):
         container = owner.container
         for number in range(60):
             await container.append("a", pattern(number, 2_000))
@@ -236,16 +221,11 @@ def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not made.names(data_prefix(0))
         low, high = bytes((RowKind.CHUNK,)), bytes((RowKind.CHUNK + 1,))
         assert not owner.rows._tables.scan(METADATA_TABLE, low, high)
-
-    monkeypatch.setattr(Tables, "assign_encoded", counted)
-    sliced = partial(plan_remove, rows_max=10)
-    monkeypatch.setattr("siltstone.segments.trim.plan_remove", sliced)
-    play(story, with_settings(garbage_delay_s=0.0, chunk_bytes=2_000))
     assert [size for size in sizes if size] == [5] * 12
 
 
-def test_a_contradiction_keeps_no_chunk_beside_it_from_being_stated_and_deleted() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_contradiction_keeps_no_chunk_beside_it_from_being_stated_and_deleted() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(2, 9_000))
         await container.flush()
@@ -266,5 +246,3 @@ def test_a_contradiction_keeps_no_chunk_beside_it_from_being_stated_and_deleted(
             await container.collect()
         assert made.names(data_prefix(0)) == [chunk.name]
         assert [task.name for task in owner.rows.tasks(2**62)] == [chunk.name]
-
-    play(story)

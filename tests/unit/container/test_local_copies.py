@@ -9,9 +9,7 @@ index files only when no folder has an index as new as the checkpoint.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +17,8 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.metadata.index import Index, checkpoint_position
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from tests.support.container.container_world import Owner, World, world
+
+pytestmark = pytest.mark.virtual_time
 
 NAMES = [f"segment-{number}" for number in range(20)]
 
@@ -48,13 +48,8 @@ async def downloads(made: World, *beside: str) -> int:
     return sum("/index-" in c.name and c.operation == "read_into" for c in opened[0].calls)
 
 
-def play(story: Callable[[World], Awaitable[None]]) -> None:
-    with world() as made:
-        made.run(story(made))
-
-
-def test_the_index_of_the_owner_is_linked() -> None:
-    async def story(made: World) -> None:
+async def test_the_index_of_the_owner_is_linked() -> None:
+    async with world() as made:
         owner = await owned(made)
         assert await downloads(made, "index") == 0
         (made.folder / "index").rename(made.folder / "elsewhere")
@@ -62,11 +57,9 @@ def test_the_index_of_the_owner_is_linked() -> None:
         (made.folder / "elsewhere").rename(made.folder / "index")
         await owner.container.close()
 
-    play(story)
 
-
-def test_a_linked_index_spares_the_replay_too() -> None:
-    async def story(made: World) -> None:
+async def test_a_linked_index_spares_the_replay_too() -> None:
+    async with world() as made:
         owner = await owned(made)
         await owner.container.create_table("t")
         await owner.container.flush()
@@ -82,11 +75,9 @@ def test_a_linked_index_spares_the_replay_too() -> None:
         assert await reader.list_tables() == ["t"]
         await reader.close()
 
-    play(story)
 
-
-def test_every_folder_that_an_owner_may_use_is_looked_at() -> None:
-    async def story(made: World) -> None:
+async def test_every_folder_that_an_owner_may_use_is_looked_at() -> None:
+    async with world() as made:
         older = await owned(made)
         newer = await owned(made, "index-1", takeover=True)
         await newer.container.create_table("t")
@@ -96,16 +87,12 @@ def test_every_folder_that_an_owner_may_use_is_looked_at() -> None:
         await newer.container.close()
         await older.container.close()
 
-    play(story)
 
-
-def test_an_index_of_another_history_is_passed_over() -> None:
-    async def foreign(made: World, to: Path) -> None:
-        owner = await owned(made)
+async def test_an_index_of_another_history_is_passed_over() -> None:
+    async with world(1) as other, world(2) as made:
+        owner = await owned(other)
         await owner.container.close()
-        shutil.copytree(made.folder / "index", to)
-
-    async def story(made: World) -> None:
+        shutil.copytree(other.folder / "index", made.folder / "foreign")
         owner = await owned(made)
         await owner.container.close()
         mine = made.folder / "mine"
@@ -115,13 +102,9 @@ def test_an_index_of_another_history_is_passed_over() -> None:
         mine.rename(made.folder / "index-1")
         assert await downloads(made, "index", "index-1") == 0
 
-    with world(1) as other, world(2) as made:
-        other.run(foreign(other, made.folder / "foreign"))
-        made.run(story(made))
 
-
-def test_an_index_of_the_same_lineage_that_took_another_way_is_passed_over() -> None:
-    async def story(made: World) -> None:
+async def test_an_index_of_the_same_lineage_that_took_another_way_is_passed_over() -> None:
+    async with world() as made:
         owner = await owned(made)
         await owner.container.create_table("t")
         await owner.container.close()
@@ -133,16 +116,12 @@ def test_an_index_of_the_same_lineage_that_took_another_way_is_passed_over() -> 
         index.close()
         assert await downloads(made, "index") > 0
 
-    play(story)
-
 
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST"])
-def test_a_damaged_index_is_passed_over(name: str) -> None:
-    async def story(made: World) -> None:
+async def test_a_damaged_index_is_passed_over(name: str) -> None:
+    async with world() as made:
         owner = await owned(made)
         await owner.container.close()
         for path in (made.folder / "index").glob(f"{name}*"):
             path.write_bytes(bytes(path.stat().st_size))
         assert await downloads(made, "index") > 0
-
-    play(story)

@@ -11,6 +11,8 @@ from siltstone.core.errors import ChunkUnavailableError
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from tests.support.container.container_world import World, close_quietly, world
 
+pytestmark = pytest.mark.virtual_time
+
 COUNT = 4 * OWNERS_MAX
 FILES_MAX = 8 * OWNERS_MAX
 CALLS_MAX = 12 * OWNERS_MAX
@@ -25,8 +27,8 @@ def counted(made: World, calls: list[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["close", "flush", "crash"])
-def test_files_and_calls_do_not_grow_with_the_number_of_owners(end: str) -> None:
-    async def story(made: World) -> None:
+async def test_files_and_calls_do_not_grow_with_the_number_of_owners(end: str) -> None:
+    async with world() as made:
         calls: list[str] = []
         counted(made, calls)
         expected = b""
@@ -52,13 +54,10 @@ def test_files_and_calls_do_not_grow_with_the_number_of_owners(end: str) -> None
         await made.check(owner)
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.slow
-def test_a_failure_of_storage_does_not_keep_an_owner_from_opening() -> None:
-    async def story(made: World) -> None:
+async def test_a_failure_of_storage_does_not_keep_an_owner_from_opening() -> None:
+    async with world() as made:
         for _ in range(OWNERS_MAX):
             owner = await made.open()
             await owner.container.create("a", exist_ok=True)
@@ -74,9 +73,6 @@ def test_a_failure_of_storage_does_not_keep_an_owner_from_opening() -> None:
         owner = await made.open()
         assert len(made.names("system/")) < OWNERS_MAX
         await close_quietly(owner)
-
-    with world() as made:
-        made.run(story(made))
 
 
 def failing(what: Callable[[str], bool]) -> Callable[[FaultyChunkStorage], None]:

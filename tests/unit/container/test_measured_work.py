@@ -7,12 +7,14 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.constants import KIB
 from siltstone.metadata.index_watch import CacheCounts, cache_counts
-from tests.support.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import pattern, with_settings, world
 from tests.unit.container.health.test_metrics_reporter import Recorder
 
+pytestmark = pytest.mark.virtual_time
 
-def test_look_ups_in_the_index_and_what_its_caches_have() -> None:
-    async def whole(made: World) -> None:
+
+async def test_look_ups_in_the_index_and_what_its_caches_have() -> None:
+    async with world() as made:
         recorder = Recorder()
         owner = await made.open(metrics=recorder)
         container, parts = owner.container, owner.container._parts
@@ -51,12 +53,9 @@ def test_look_ups_in_the_index_and_what_its_caches_have() -> None:
         assert recorder.now[("siltstone_index_bytes",)] > 0
         await container.close()
 
-    with world() as made:
-        made.run(whole(made))
 
-
-def test_an_index_of_a_container_that_measures_nothing_counts_nothing() -> None:
-    async def whole(made: World) -> None:
+async def test_an_index_of_a_container_that_measures_nothing_counts_nothing() -> None:
+    async with world() as made:
         owner = await made.open()
         index = owner.container._parts.index
         await owner.container.create("a")
@@ -66,9 +65,6 @@ def test_an_index_of_a_container_that_measures_nothing_counts_nothing() -> None:
         assert index.watch is None
         await owner.container.close()
 
-    with world() as made:
-        made.run(whole(made))
-
 
 def test_the_statistics_of_the_library() -> None:
     text = "rocksdb.block.cache.miss COUNT : 3\nrocksdb.sim.block.cache.hit COUNT : 7\n"
@@ -77,8 +73,8 @@ def test_the_statistics_of_the_library() -> None:
 
 
 @pytest.mark.slow
-def test_bytes_that_concats_copy_and_those_they_only_name_anew() -> None:
-    async def whole(made: World) -> None:
+async def test_bytes_that_concats_copy_and_those_they_only_name_anew() -> None:
+    async with world(settings=with_settings(chunk_bytes=1 << 20, flush_bytes=1 << 20)) as made:
         recorder = Recorder()
         container = (await made.open(metrics=recorder)).container
         await made.environment.sleep(1)
@@ -93,16 +89,12 @@ def test_bytes_that_concats_copy_and_those_they_only_name_anew() -> None:
         assert joined == {"copied": 1_000, "by_reference": 3 << 20}
         await container.close()
 
-    with world(settings=with_settings(chunk_bytes=1 << 20, flush_bytes=1 << 20)) as made:
-        made.run(whole(made))
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("native", [True, False])
-def test_bytes_that_the_optimiser_copies_and_those_that_storage_joins(native: bool) -> None:
+async def test_bytes_that_the_optimiser_copies_and_those_that_storage_joins(native: bool) -> None:
     profile = Profile(append=False, concat=native)
-
-    async def whole(made: World) -> None:
+    async with world(settings=with_settings(), profile=profile) as made:
         recorder = Recorder()
         container = (await made.open(metrics=recorder)).container
         await container.create("a")
@@ -114,6 +106,3 @@ def test_bytes_that_the_optimiser_copies_and_those_that_storage_joins(native: bo
         assert rewritten == {"joined" if native else "copied"}
         assert recorder.sums[("siltstone_rewritten_chunks_total",)] > 0
         await container.close()
-
-    with world(settings=with_settings(), profile=profile) as made:
-        made.run(whole(made))

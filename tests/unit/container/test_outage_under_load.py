@@ -22,6 +22,8 @@ from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 from tests.support.memory_folder import folder_in_memory
 
+pytestmark = pytest.mark.virtual_time
+
 BOUND = 300 * KIB
 DEADLINE_S = 7.0
 THROTTLE_S = 2.0
@@ -79,8 +81,12 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fate", [Fate.LOST_CALL, Fate.REFUSED], ids=["silent", "failing"])
-def test_appends_go_on_to_the_bound_and_all_drains_later(fate: Fate, folder: Path) -> None:
-    async def story(made: World) -> None:
+async def test_appends_go_on_to_the_bound_and_all_drains_later(fate: Fate, folder: Path) -> None:
+
+    def new_log() -> FileFencedLog:
+        return FileFencedLog(str(folder / "log"), 0, file_bytes=256 * KIB)
+
+    async with world(settings=SETTINGS, latency=jittered(0.02), new_log=new_log) as made:
         owner = await made.open()
         container = owner.container
         clients = [Client(made, owner, number) for number in range(CLIENTS)]
@@ -130,12 +136,6 @@ def test_appends_go_on_to_the_bound_and_all_drains_later(fate: Fate, folder: Pat
         for client in clients:
             await client.check(owner)
         await owner.container.close()
-
-    def new_log() -> FileFencedLog:
-        return FileFencedLog(str(folder / "log"), 0, file_bytes=256 * KIB)
-
-    with world(settings=SETTINGS, latency=jittered(0.02), new_log=new_log) as made:
-        made.run(story(made))
 
 
 def size_of(folder: Path) -> int:

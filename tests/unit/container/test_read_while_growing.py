@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.container.container_world import World, pattern, with_settings, world
+import pytest
+
+from tests.support.container.container_world import pattern, with_settings, world
+
+pytestmark = pytest.mark.virtual_time
 
 
-def test_the_last_chunk_grows_while_the_others_are_read() -> None:
+async def test_the_last_chunk_grows_while_the_others_are_read() -> None:
     """More chunks than are read at a time, so that the last one's turn comes late."""
-
-    async def story(made: World) -> None:
+    async with world(settings=with_settings(chunk_bytes=2_000)) as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -31,6 +34,3 @@ def test_the_last_chunk_grows_while_the_others_are_read() -> None:
         assert not reading.done()
         assert await reading == data
         await container.close()
-
-    with world(settings=with_settings(chunk_bytes=2_000)) as made:
-        made.run(story(made))

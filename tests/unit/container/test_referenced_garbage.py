@@ -7,11 +7,13 @@ import pytest
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.metadata.changes import put_task
-from tests.support.container.container_world import World, all_chunks, close_quietly, pattern, world
+from tests.support.container.container_world import all_chunks, close_quietly, pattern, world
+
+pytestmark = pytest.mark.virtual_time
 
 
-def test_a_chunk_that_an_extent_names_is_not_deleted() -> None:
-    async def story(made: World) -> None:
+async def test_a_chunk_that_an_extent_names_is_not_deleted() -> None:
+    async with world() as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -29,6 +31,3 @@ def test_a_chunk_that_an_extent_names_is_not_deleted() -> None:
         assert all_chunks(owner.rows) == {chunk.chunk_id: chunk}
         assert await container.read("a", 0, 1_000) == pattern(1, 1_000)
         await close_quietly(owner)
-
-    with world() as made:
-        made.run(story(made))

@@ -14,8 +14,10 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.changes import concat
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.constants import KIB, MIB
-from tests.support.container.container_world import Owner, World, pattern
-from tests.support.container.request_counts import QUIET, WRITE_ONCE, Requests, play
+from tests.support.container.container_world import Owner, pattern
+from tests.support.container.request_counts import QUIET, WRITE_ONCE, counted
+
+pytestmark = pytest.mark.virtual_time
 
 PROFILES = pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["once", "append"])
 ROOMY = replace(QUIET, chunk_bytes=16 * MIB)
@@ -29,8 +31,8 @@ async def filled(owner: Owner, name: str, mib: int) -> None:
 
 
 @PROFILES
-def test_a_flush_is_one_request_for_the_segment(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_flush_is_one_request_for_the_segment(profile: Profile) -> None:
+    async with counted(profile, ROOMY) as (_, owner, requests):
         await filled(owner, "a", 8)
         requests.clear()
         await owner.container.flush("a")
@@ -46,12 +48,10 @@ def test_a_flush_is_one_request_for_the_segment(profile: Profile) -> None:
         await owner.container.flush("a")
         assert not requests.data
 
-    play(story, profile, ROOMY)
-
 
 @PROFILES
-def test_reads_ask_once_for_each_8_mib_of_a_chunk(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_reads_ask_once_for_each_8_mib_of_a_chunk(profile: Profile) -> None:
+    async with counted(profile, ROOMY) as (_, owner, requests):
         await filled(owner, "a", 16)
         await owner.container.flush("a")
         requests.clear()
@@ -69,12 +69,10 @@ def test_reads_ask_once_for_each_8_mib_of_a_chunk(profile: Profile) -> None:
         assert await owner.container.read("a", 16 * MIB, 99) == b"only in tier 1"
         assert not requests.all
 
-    play(story, profile, ROOMY)
-
 
 @PROFILES
-def test_verbs_and_looks_ask_for_nothing(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_verbs_and_looks_ask_for_nothing(profile: Profile) -> None:
+    async with counted(profile, ROOMY) as (_, owner, requests):
         container = owner.container
         await filled(owner, "a", 1)
         await container.flush()
@@ -89,13 +87,11 @@ def test_verbs_and_looks_ask_for_nothing(profile: Profile) -> None:
         await container.delete("a")
         assert not requests.all
 
-    play(story, profile, ROOMY)
-
 
 @pytest.mark.slow
 @PROFILES
-def test_the_deletion_of_a_chunk_is_one_request(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_the_deletion_of_a_chunk_is_one_request(profile: Profile) -> None:
+    async with counted(profile, ROOMY) as (made, owner, requests):
         container = owner.container
         for number in range(50):
             await filled(owner, f"s{number}", 1)
@@ -111,14 +107,13 @@ def test_the_deletion_of_a_chunk_is_one_request(profile: Profile) -> None:
         # One listing for pins and one for newer epochs, however many chunks go.
         assert requests.system == {"list": 2}
 
-    play(story, profile, ROOMY)
-
 
 @pytest.mark.slow
-def test_a_concat_of_a_thousand_sources_moves_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_concat_of_a_thousand_sources_moves_no_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(concat, "SMALL_BYTES", 0)  # else small sources are appended again
-
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+    async with counted() as (_, owner, requests):
         container = owner.container
         await container.create("target")
         whole = b""
@@ -134,12 +129,10 @@ def test_a_concat_of_a_thousand_sources_moves_no_byte(monkeypatch: pytest.Monkey
         assert not requests.all
         assert await container.read("target", 0, len(whole) + 1) == whole
 
-    play(story)
-
 
 @PROFILES
-def test_a_checkpoint_touches_no_data(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_checkpoint_touches_no_data(profile: Profile) -> None:
+    async with counted(profile, ROOMY) as (_, owner, requests):
         await filled(owner, "a", 1)
         await owner.container.flush()
         requests.clear()
@@ -147,13 +140,15 @@ def test_a_checkpoint_touches_no_data(profile: Profile) -> None:
         assert not requests.data
         assert sum(requests.system.values()) <= 20
 
-    play(story, profile, ROOMY)
-
 
 @pytest.mark.slow
 @PROFILES
-def test_an_idle_container_asks_for_almost_nothing(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_an_idle_container_asks_for_almost_nothing(profile: Profile) -> None:
+    async with counted(profile, ContainerSettings(index_cache_bytes=MIB)) as (
+        made,
+        owner,
+        requests,
+    ):
         for number in range(30):
             await owner.container.create(f"s{number}")
             await owner.container.append(f"s{number}", pattern(number, 10))
@@ -166,23 +161,22 @@ def test_an_idle_container_asks_for_almost_nothing(profile: Profile) -> None:
         assert hours[0] < 100, "what was written is flushed, and its garbage collected"
         assert hours[1:] == [0, 0]
 
-    play(story, profile, ContainerSettings(index_cache_bytes=MIB))
 
-
-def test_a_write_once_chunk_is_filled_by_one_write() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_write_once_chunk_is_filled_by_one_write() -> None:
+    async with counted(WRITE_ONCE, replace(QUIET, chunk_bytes=64 * MIB)) as (_, owner, requests):
         await filled(owner, "a", 40)
         await owner.container.flush("a")
         assert requests.data == {"create": 1}
 
-    play(story, WRITE_ONCE, replace(QUIET, chunk_bytes=64 * MIB))
-
 
 @pytest.mark.slow
-def test_a_thousand_chunks_go_by_a_thousand_requests_and_few_transactions() -> None:
+async def test_a_thousand_chunks_go_by_a_thousand_requests_and_few_transactions() -> None:
     """Truncation and deletion of many chunks, as the container carries them out."""
-
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+    async with counted(WRITE_ONCE, replace(QUIET, chunk_bytes=2 * KIB, garbage_delay_s=1.0)) as (
+        made,
+        owner,
+        requests,
+    ):
         container, count = owner.container, 2_000
         await container.create("a")
         await container.append("a", bytes(count * 2 * KIB))
@@ -200,5 +194,3 @@ def test_a_thousand_chunks_go_by_a_thousand_requests_and_few_transactions() -> N
         assert await container.collect() == count
         assert requests.data == {"delete": count}
         assert requests.system["list"] <= 2 * (count // 1_000 + 1)
-
-    play(story, WRITE_ONCE, replace(QUIET, chunk_bytes=2 * KIB, garbage_delay_s=1.0))

@@ -13,8 +13,10 @@ import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.constants import KIB
-from tests.support.container.container_world import Owner, World, pattern
-from tests.support.container.request_counts import QUIET, Requests, play
+from tests.support.container.container_world import Owner, pattern
+from tests.support.container.request_counts import QUIET, counted
+
+pytestmark = pytest.mark.virtual_time
 
 CHUNK = QUIET.chunk_bytes
 APPEND = 4 * KIB
@@ -41,8 +43,8 @@ def sizes(random: Random) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("by_age", [True, False])
-def test_every_flush_makes_a_chunk_and_a_round_few(seed: int, by_age: bool) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_every_flush_makes_a_chunk_and_a_round_few(seed: int, by_age: bool) -> None:
+    async with counted(settings=AGED if by_age else QUIET) as (made, owner, requests):
         container = owner.container
         random = Random(seed)
         wrote: dict[str, bytes] = {}
@@ -62,12 +64,10 @@ def test_every_flush_makes_a_chunk_and_a_round_few(seed: int, by_age: bool) -> N
                 assert (await container.info(name)).flushed_length == len(whole)
                 assert await container.read(name, 0, len(whole) + 1) == whole
 
-    play(story, settings=AGED if by_age else QUIET)
-
 
 @pytest.mark.parametrize("by_age", [True, False])
-def test_what_is_truncated_before_it_is_flushed_costs_no_chunk(by_age: bool) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_what_is_truncated_before_it_is_flushed_costs_no_chunk(by_age: bool) -> None:
+    async with counted(settings=AGED if by_age else QUIET) as (made, owner, requests):
         container = owner.container
         wrote = [await append(owner, f"s{number}", number, 9_000) for number in range(10)]
         for number in range(10):
@@ -85,11 +85,9 @@ def test_what_is_truncated_before_it_is_flushed_costs_no_chunk(by_age: bool) -> 
             assert (info.start_offset, info.flushed_length) == (5_000, 9_000)
             assert await container.read(f"s{number}", 5_000, 9_999) == data[5_000:]
 
-    play(story, settings=AGED if by_age else QUIET)
 
-
-def test_a_large_segment_goes_along_only_when_it_is_due() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_large_segment_goes_along_only_when_it_is_due() -> None:
+    async with counted(settings=AGED) as (made, owner, requests):
         for number in range(3):
             await append(owner, f"s{number}", number, 10)
         await made.environment.sleep(8.0)
@@ -103,8 +101,6 @@ def test_a_large_segment_goes_along_only_when_it_is_due() -> None:
         assert await owner.container.read("large", 0, 50_000) == large
         assert (await owner.container.info("large")).flushed_length == 50_000
 
-    play(story, settings=AGED)
-
 
 async def room(owner: Owner, name: str) -> int:
     """Bytes that the last chunk of a segment takes still; 0 for one that is shared."""
@@ -115,10 +111,9 @@ async def room(owner: Owner, name: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_where_chunks_grow_creates_are_for_new_chunks_alone(seed: int) -> None:
+async def test_where_chunks_grow_creates_are_for_new_chunks_alone(seed: int) -> None:
     """Small ones share if they are many; what fits into an own open chunk makes none."""
-
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+    async with counted(Profile()) as (_, owner, requests):
         container = owner.container
         random = Random(seed)
         for number in range(50):
@@ -143,16 +138,12 @@ def test_where_chunks_grow_creates_are_for_new_chunks_alone(seed: int) -> None:
                     bound += 1 + 2 * length // CHUNK
             assert requests.data["create"] <= bound, lengths
 
-    play(story, Profile())
 
-
-def test_a_round_of_appends_to_open_chunks_makes_none() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_round_of_appends_to_open_chunks_makes_none() -> None:
+    async with counted(Profile()) as (_, owner, requests):
         for round_ in range(4):
             requests.clear()
             for number in range(12):
                 await append(owner, f"s{number}", round_, APPEND)
             await owner.container.flush()
             assert requests.data == ({"write": 12} if round_ else {"create": 12})
-
-    play(story, Profile())

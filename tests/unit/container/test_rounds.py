@@ -7,7 +7,8 @@ a fence ends everything at once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,8 @@ from tests.faults.test_poisoned_owner import claim
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 from tests.unit.container.health.test_metrics_reporter import Recorder
 
+pytestmark = pytest.mark.virtual_time
+
 NEVER = 1e6
 NAMES = ("a", "b", "c")
 SETTINGS = with_settings(
@@ -39,20 +42,16 @@ SETTINGS = with_settings(
 )
 
 
-def play(
-    story: Callable[[World, Owner], Awaitable[None]], settings: ContainerSettings = SETTINGS
-) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned(settings: ContainerSettings = SETTINGS) -> AsyncIterator[tuple[World, Owner]]:
+    async with world(settings=settings) as made:
         owner = await made.open()
         for name in NAMES:
             await owner.container.create(name)
             await owner.container.append(name, pattern(ord(name), 9_000))
         await owner.container.flush()
-        await story(made, owner)
+        yield made, owner
         await owner.container.close()
-
-    with world(settings=settings) as made:
-        made.run(whole(made))
 
 
 def data_of(made: World, name: str) -> list[str]:
@@ -76,8 +75,8 @@ def refused(*words: str) -> Plan:
     return plan
 
 
-def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with owned() as (made, owner):
         container, collector = owner.container, owner.container._parts.collector
         segments, failing = container._parts.segments, owner.rows.find("a")
         trim = segments.trim
@@ -100,11 +99,9 @@ def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch)
         await container.collect()
         assert trims(owner) == []
 
-    play(story)
 
-
-def test_a_deletion_that_fails_keeps_nobody_waiting_and_is_told() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_deletion_that_fails_keeps_nobody_waiting_and_is_told() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         for name in NAMES:
             await container.delete(name)
@@ -123,11 +120,9 @@ def test_a_deletion_that_fails_keeps_nobody_waiting_and_is_told() -> None:
         assert not data_of(made, "a")
         assert container.stats().last_error is None
 
-    play(story)
 
-
-def test_a_chunk_that_is_still_referenced_keeps_only_itself() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_chunk_that_is_still_referenced_keeps_only_itself() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         (kept,) = {chunk.chunk for chunk in await container.chunks("a")}
         for name in NAMES:
@@ -144,15 +139,13 @@ def test_a_chunk_that_is_still_referenced_keeps_only_itself() -> None:
             await container.collect()
         assert made.names(data_prefix(0)) == [kept]
 
-    play(story)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["tables-", "index-", "journal-"])
-def test_a_system_file_that_can_not_be_deleted_fails_no_checkpoint_and_keeps_no_other(
+async def test_a_system_file_that_can_not_be_deleted_fails_no_checkpoint_and_keeps_no_other(
     word: str,
 ) -> None:
-    async def story(made: World, owner: Owner) -> None:
+    async with owned(replace(SETTINGS, chunk_bytes=1_000)) as (made, owner):
         container, parts = owner.container, owner.container._parts
         recorder = Recorder()
         parts.storage.metrics = recorder
@@ -201,11 +194,9 @@ def test_a_system_file_that_can_not_be_deleted_fails_no_checkpoint_and_keeps_no_
         assert container.stats().checkpoint_version == stats.checkpoint_version
         await made.check(owner)
 
-    play(story, replace(SETTINGS, chunk_bytes=1_000))
 
-
-def test_what_is_tidied_again_is_not_what_an_upload_brings() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_is_tidied_again_is_not_what_an_upload_brings() -> None:
+    async with owned() as (made, owner):
         container, tidying = owner.container, owner.container._parts.checkpointer.tidying
 
         def uploaded(operation: str, name: str) -> None:
@@ -225,11 +216,9 @@ def test_what_is_tidied_again_is_not_what_an_upload_brings() -> None:
         there = set(made.names(system_prefix(0)))
         assert {file.chunk_name for file in newest.index_files} <= there
 
-    play(story)
 
-
-def test_a_fence_ends_the_round_at_once() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_fence_ends_the_round_at_once() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         for name in NAMES:
             await container.delete(name)
@@ -243,5 +232,3 @@ def test_a_fence_ends_the_round_at_once() -> None:
         assert set(made.names(data_prefix(0))) == chunks
         assert made.shared_log.end == frames
         assert isinstance(container.failure, FencedError)
-
-    play(story)

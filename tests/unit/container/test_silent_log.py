@@ -13,7 +13,9 @@ import pytest
 
 from siltstone.core.environment import Pool
 from siltstone.core.errors import LogError, Outcome, OutcomeUnknownError
-from tests.support.container.container_world import World, world
+from tests.support.container.container_world import world
+
+pytestmark = pytest.mark.virtual_time
 
 
 def silent(name: str) -> object:
@@ -25,8 +27,8 @@ def silent(name: str) -> object:
     return latency
 
 
-def test_a_close_ends_although_a_frame_hangs() -> None:
-    async def story(made: World) -> None:
+async def test_a_close_ends_although_a_frame_hangs() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", b"kept")
@@ -45,12 +47,9 @@ def test_a_close_ends_although_a_frame_hangs() -> None:
         assert await newer.container.read("a", 0, 100) == b"kept"
         await newer.container.close()
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_close_waits_for_frames_of_a_log_that_is_only_slow() -> None:
-    async def story(made: World) -> None:
+async def test_a_close_waits_for_frames_of_a_log_that_is_only_slow() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         made.environment.latency = lambda pool, _: 20.0 if pool.name.startswith("log-") else 0.0
@@ -61,18 +60,12 @@ def test_a_close_waits_for_frames_of_a_log_that_is_only_slow() -> None:
         await owner.container.close()
         assert sorted(await asyncio.gather(*appends)) == [0, 1, 2, 3]
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_an_opening_ends(*, read_only: bool) -> None:
-    async def story(made: World) -> None:
+async def test_an_opening_ends(*, read_only: bool) -> None:
+    async with world() as made:
         await (await made.open()).container.close()
         made.environment.latency = silent("log-boot")  # type: ignore[assignment]
         with pytest.raises(LogError, match="tier 1 does not answer container=0") as caught:
             await (made.open_reader() if read_only else made.open())
         assert caught.value.outcome is Outcome.NOT_APPLIED
-
-    with world() as made:
-        made.run(story(made))

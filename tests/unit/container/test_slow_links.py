@@ -12,8 +12,10 @@ from siltstone.core.chunk_names import data_prefix
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import ChunkError, ChunkUnavailableError
 from siltstone.core.storage.async_storage import AsyncChunkStorage
-from tests.support.container.container_world import World, pattern, world
+from tests.support.container.container_world import pattern, world
 from tests.support.container.request_counts import QUIET, WRITE_ONCE
+
+pytestmark = pytest.mark.virtual_time
 
 RATE = 10 * KIB
 """What the link moves in a second: a chunk of 1 MiB takes more than a minute and a half."""
@@ -41,12 +43,16 @@ def read_back(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.slow
 @pytest.mark.parametrize("read_back", [False, True], indirect=True)
 @pytest.mark.parametrize("enough", [True, False])
-def test_a_flush_goes_through_if_the_link_is_no_slower_than_expected(
+async def test_a_flush_goes_through_if_the_link_is_no_slower_than_expected(
     read_back: bool, enough: bool
 ) -> None:
     expected = SETTINGS.storage_rate_min if enough else 100 * KIB
 
-    async def whole(made: World) -> None:
+    settings = replace(SETTINGS, read_back=read_back, storage_rate_min=expected)
+    async with world(profile=WRITE_ONCE, settings=settings) as made:
+        made.environment.latency = lambda pool, chance: (
+            MOVING.get() / RATE if pool.name.startswith("chunks") else 0.0
+        )
         owner = await made.open()
         container = owner.container
         data = pattern(1, 2 * MIB)
@@ -67,10 +73,3 @@ def test_a_flush_goes_through_if_the_link_is_no_slower_than_expected(
             assert (await container.info("a")).flushed_length == 0
             with pytest.raises(ChunkUnavailableError, match="is safe in tier 1"):
                 await container.close()
-
-    settings = replace(SETTINGS, read_back=read_back, storage_rate_min=expected)
-    with world(profile=WRITE_ONCE, settings=settings) as made:
-        made.environment.latency = lambda pool, chance: (
-            MOVING.get() / RATE if pool.name.startswith("chunks") else 0.0
-        )
-        made.run(whole(made))

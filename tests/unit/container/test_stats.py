@@ -6,6 +6,8 @@ import asyncio
 import threading
 from pathlib import Path
 
+import pytest
+
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.container.opening import open_container
 from siltstone.core.environment import SystemEnvironment
@@ -44,8 +46,9 @@ def test_the_numbers_are_those_of_the_log() -> None:
         made.run(agree(made))
 
 
-def test_a_reader_looks_at_the_log_when_it_follows_it() -> None:
-    async def story(made: World) -> None:
+@pytest.mark.virtual_time
+async def test_a_reader_looks_at_the_log_when_it_follows_it() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         reader = await made.open_reader()
@@ -60,11 +63,8 @@ def test_a_reader_looks_at_the_log_when_it_follows_it() -> None:
         await reader.close()
         await owner.container.close()
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_sync_that_hangs_does_not_hold_the_loop(tmp_path: Path) -> None:
+async def test_a_sync_that_hangs_does_not_hold_the_loop(tmp_path: Path) -> None:
     calls, syncing, go_on = FileLayer(), threading.Event(), threading.Event()
     overslept: list[bool] = []
 
@@ -73,29 +73,26 @@ def test_a_sync_that_hangs_does_not_hold_the_loop(tmp_path: Path) -> None:
             syncing.set()
             overslept.append(not go_on.wait(GIVE_UP_S))
 
-    async def story() -> None:
-        environment = SystemEnvironment()
-        container = await open_container(
-            container=0,
-            log=FileFencedLog(str(tmp_path / "log"), 0, calls=calls, file_bytes=1 << 20),
-            storage=MemoryChunkStorage(),
-            environment=environment,
-            settings=SETTINGS,
-            index_folder=tmp_path / "index",
-            owner="me",
-            takeover=False,
-        )
-        await container.create("a")
-        end = container.stats().log_end
-        calls.before = before
-        work = asyncio.ensure_future(container.append("a", b"bytes"))
-        await asyncio.to_thread(syncing.wait)
-        assert container.stats().log_end == end
-        go_on.set()
-        await work
-        assert container.stats().log_end == end + 1
-        await container.close()
-        environment.close()
-
-    asyncio.run(story())
+    environment = SystemEnvironment()
+    container = await open_container(
+        container=0,
+        log=FileFencedLog(str(tmp_path / "log"), 0, calls=calls, file_bytes=1 << 20),
+        storage=MemoryChunkStorage(),
+        environment=environment,
+        settings=SETTINGS,
+        index_folder=tmp_path / "index",
+        owner="me",
+        takeover=False,
+    )
+    await container.create("a")
+    end = container.stats().log_end
+    calls.before = before
+    work = asyncio.ensure_future(container.append("a", b"bytes"))
+    await asyncio.to_thread(syncing.wait)
+    assert container.stats().log_end == end
+    go_on.set()
+    await work
+    assert container.stats().log_end == end + 1
+    await container.close()
+    environment.close()
     assert not any(overslept), "stats waited for the sync"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
@@ -37,6 +38,8 @@ from siltstone.testing.virtual_time import Latency, instant
 from tests.support.container.container_world import Owner, World, with_settings, world
 from tests.support.soak import share_of
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(append_deadline_s=1.0)
 MUCH = 10**12
 FRAME_S = 0.01
@@ -49,15 +52,13 @@ def slow_frames(pool: Pool, _: Random) -> float:
     return FRAME_S if pool.name.startswith("log-") else 0.0
 
 
-def play(story: Story, latency: Latency = instant) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned(latency: Latency = instant) -> AsyncIterator[tuple[World, Owner]]:
+    async with world(settings=SETTINGS, latency=latency) as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.create_table("t")
-        await story(made, owner)
-
-    with world(settings=SETTINGS, latency=latency) as made:
-        made.run(whole(made))
+        yield made, owner
 
 
 async def rows(container: Container) -> dict[bytes, tuple[int, bytes]]:
@@ -76,8 +77,8 @@ def put_new(container: Container, key: bytes, value: bytes) -> asyncio.Future[in
 # --- order ---
 
 
-def test_of_conditional_puts_that_race_in_one_frame_the_first_one_wins() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_of_conditional_puts_that_race_in_one_frame_the_first_one_wins() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         frames = owner.log.plan.counts["append"]
         racing = [put_new(container, b"k", b"%d" % number) for number in range(20)]
@@ -91,11 +92,9 @@ def test_of_conditional_puts_that_race_in_one_frame_the_first_one_wins() -> None
         assert await rows(container) == {b"k": (version, b"0")}
         await container.close()
 
-    play(story)
 
-
-def test_a_chain_of_versions_is_as_long_as_its_members_are_right() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_a_chain_of_versions_is_as_long_as_its_members_are_right() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         first = await put(container, b"k", b"1")
         right = container.update("t", [(b"k", b"2"), (b"other", b"")], [(b"k", first)])
@@ -111,12 +110,10 @@ def test_a_chain_of_versions_is_as_long_as_its_members_are_right() -> None:
         assert await rows(container) == {b"k": (await again, b"4"), b"other": (second, b"")}
         await container.close()
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_updates_and_commits_of_one_key_take_effect_in_the_order_of_their_calls() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_updates_and_commits_of_one_key_take_effect_in_the_order_of_their_calls() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         big = bytes(7 * MIB)  # two of these do not fit in one frame
         made: list[Awaitable[Any]] = []
@@ -135,11 +132,9 @@ def test_updates_and_commits_of_one_key_take_effect_in_the_order_of_their_calls(
         assert (await container.info("a")).length == 4
         await container.close()
 
-    play(story)
 
-
-def test_a_refused_condition_was_looked_at_when_it_was_asked_for() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_a_refused_condition_was_looked_at_when_it_was_asked_for() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         version = await put(container, b"k", b"1")
         refused = put_new(container, b"k", b"2")
@@ -151,11 +146,9 @@ def test_a_refused_condition_was_looked_at_when_it_was_asked_for() -> None:
         assert await rows(container) == {}
         await container.close()
 
-    play(story)
 
-
-def test_what_is_in_the_next_frame_counts_when_an_older_one_is_acknowledged() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_what_is_in_the_next_frame_counts_when_an_older_one_is_acknowledged() -> None:
+    async with owned(slow_frames) as (_, owner):
         container = owner.container
         old = [put(container, b"a", b"1"), put(container, b"b", b"1")]
         await asyncio.sleep(FRAME_S / 2)
@@ -172,8 +165,6 @@ def test_what_is_in_the_next_frame_counts_when_an_older_one_is_acknowledged() ->
             b"b": (new[1].result(), b"2"),
         }
         await container.close()
-
-    play(story, slow_frames)
 
 
 # --- what refuses ---
@@ -223,7 +214,7 @@ REFUSING: dict[str, tuple[Story, type[Exception]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSING)
-def test_what_refuses_a_commit_refuses_an_update(name: str) -> None:
+async def test_what_refuses_a_commit_refuses_an_update(name: str) -> None:
     refusing, error = REFUSING[name]
     calls: list[Call] = [
         lambda c: c.commit([Put("t", b"new", b"")]),
@@ -231,8 +222,7 @@ def test_what_refuses_a_commit_refuses_an_update(name: str) -> None:
         lambda c: put_new(c, b"new", b""),
         lambda c: c.update("t", [(b"k", None), (b"new", b"")]),
     ]
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await put(container, b"k", b"1")
         await refusing(made, owner)
@@ -246,11 +236,9 @@ def test_what_refuses_a_commit_refuses_an_update(name: str) -> None:
                 await put_new(container, b"k", b"1")
             await container.close()
 
-    play(story)
 
-
-def test_a_removal_makes_room_so_safe_mode_takes_it() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_removal_makes_room_so_safe_mode_takes_it() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await put(container, b"k", b"1")
         await safe_mode(made, owner)
@@ -258,11 +246,9 @@ def test_a_removal_makes_room_so_safe_mode_takes_it() -> None:
         assert await rows(container) == {}
         await container.close()
 
-    play(story)
 
-
-def test_who_waits_for_room_goes_on_when_there_is_some() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_who_waits_for_room_goes_on_when_there_is_some() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         pressure = owner.container._parts.table_pressure
         pressure.add(MUCH)
@@ -275,11 +261,9 @@ def test_who_waits_for_room_goes_on_when_there_is_some() -> None:
         assert first < second
         await container.close()
 
-    play(story)
 
-
-def test_what_a_full_tier_1_dropped_fails_no_condition() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_a_full_tier_1_dropped_fails_no_condition() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         refuse_next(owner)
         dropped = put(container, b"k", b"1")
@@ -291,11 +275,9 @@ def test_what_a_full_tier_1_dropped_fails_no_condition() -> None:
         assert await put_new(container, b"k", b"3")
         await container.close()
 
-    play(story)
 
-
-def test_a_seal_of_a_segment_says_nothing_of_tables() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_a_seal_of_a_segment_says_nothing_of_tables() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         sealing = asyncio.ensure_future(container.seal("a"))
         await asyncio.sleep(0)
@@ -306,11 +288,9 @@ def test_a_seal_of_a_segment_says_nothing_of_tables() -> None:
         assert await rows(container) == {b"k": (await version, b"1")}
         await container.close()
 
-    play(story)
 
-
-def test_a_table_that_is_not_there_is_told() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_a_table_that_is_not_there_is_told() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         with pytest.raises(TableNotFoundError):
             await container.update("no", [(b"k", b"v")])
@@ -321,12 +301,10 @@ def test_a_table_that_is_not_there_is_told() -> None:
         assert await container.update("later", [(b"k", b"v")])
         await container.close()
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_what_fits_in_no_frame_changes_nothing() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_what_fits_in_no_frame_changes_nothing() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         most = owner.container._parts.pipeline.body_bytes_max
         for size in (most, most - 48):
@@ -341,11 +319,9 @@ def test_what_fits_in_no_frame_changes_nothing() -> None:
         assert await rows(container) == {b"k": (version, value)}
         await container.close()
 
-    play(story)
 
-
-def test_what_is_no_bytes_changes_nothing() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_what_is_no_bytes_changes_nothing() -> None:
+    async with owned() as (_, owner):
         container: Any = owner.container
         before = container.stats().table_version
         for key, value in [("text", b"v"), (b"k", "text"), (b"k", 7)]:
@@ -359,11 +335,9 @@ def test_what_is_no_bytes_changes_nothing() -> None:
         assert list(await rows(again.container)) == [b"k"]
         await again.container.close()
 
-    play(story)
 
-
-def test_who_gives_up_does_not_take_the_update_back() -> None:
-    async def story(_: World, owner: Owner) -> None:
+async def test_who_gives_up_does_not_take_the_update_back() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         futures = [put(container, b"%d" % number, b"v") for number in range(10)]
         for future in futures[::2]:
@@ -372,8 +346,6 @@ def test_who_gives_up_does_not_take_the_update_back() -> None:
         assert [future.cancelled() for future in futures] == [True, False] * 5
         assert len(await rows(container)) == 10
         await container.close()
-
-    play(story)
 
 
 # --- all of it, against a dict ---
@@ -466,8 +438,8 @@ class _Told:
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(st.lists(STEPS, min_size=10, max_size=40))
-def test_plain_and_other_updates_are_those_of_one_dict(steps: list[tuple[Any, ...]]) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_plain_and_other_updates_are_those_of_one_dict(steps: list[tuple[Any, ...]]) -> None:
+    async with owned(slow_frames) as (made, owner):
         told = _Told(owner.container)
         for step in steps:
             await told.do(step)
@@ -476,5 +448,3 @@ def test_plain_and_other_updates_are_those_of_one_dict(steps: list[tuple[Any, ..
         told.container = (await made.open()).container
         await told.check()
         await told.container.close()
-
-    play(story, slow_frames)

@@ -19,6 +19,8 @@ from siltstone.core.errors import ChunkThrottledError
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from tests.support.container.container_world import World, pattern, with_settings, world
 
+pytestmark = pytest.mark.virtual_time
+
 T = TypeVar("T")
 SEGMENTS = 24
 SETTINGS = with_settings(flush_parallel=8, pack_bytes=1)
@@ -60,8 +62,8 @@ class Door:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_a_flush_and_reads_drain_through_a_service_that_throttles(seed: int) -> None:
-    async def story(made: World) -> None:
+async def test_a_flush_and_reads_drain_through_a_service_that_throttles(seed: int) -> None:
+    async with world(seed, settings=SETTINGS) as made:
         door = Door(made)
         owner = await made.open()
         container = owner.container
@@ -90,6 +92,3 @@ def test_a_flush_and_reads_drain_through_a_service_that_throttles(seed: int) -> 
         assert container.failure is None
         await made.check(owner, strict=True)
         await container.close()
-
-    with world(seed, settings=SETTINGS) as made:
-        made.run(story(made))

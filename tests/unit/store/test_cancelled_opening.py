@@ -92,7 +92,7 @@ def loops() -> list[str]:
     return [name for name in names if name == "siltstone-loop"]
 
 
-def test_a_store_is_free_after_an_opening_that_was_cancelled_at_its_last_step(
+async def test_a_store_is_free_after_an_opening_that_was_cancelled_at_its_last_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = siltstone.init(tmp_path / "store")
@@ -102,43 +102,37 @@ def test_a_store_is_free_after_an_opening_that_was_cancelled_at_its_last_step(
         reached.set()
         held.wait(HELD_S)
 
-    async def play() -> None:
-        with monkeypatch.context() as patched:
-            patched.setattr(Assembly, "expose", slowly)
-            opening = asyncio.create_task(siltstone.open_async(file))
-            await asyncio.to_thread(reached.wait)
-            opening.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await opening
-        async with await siltstone.open_async(file):
-            pass
-
-    asyncio.run(play())
+    with monkeypatch.context() as patched:
+        patched.setattr(Assembly, "expose", slowly)
+        opening = asyncio.create_task(siltstone.open_async(file))
+        await asyncio.to_thread(reached.wait)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+    async with await siltstone.open_async(file):
+        pass
 
 
 @pytest.mark.slow
-def test_a_store_is_free_after_an_opening_that_was_cancelled_as_its_containers_were_there(
+async def test_a_store_is_free_after_an_opening_that_was_cancelled_as_its_containers_were_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = siltstone.init(tmp_path / "store", containers=2)
     open_owner, opened = Assembly.open_owner, []
 
-    async def play() -> None:
-        async def cancelling(assembly: Assembly, index: int, *, takeover: bool) -> Container:
-            opened.append(await open_owner(assembly, index, takeover=takeover))
-            if len(opened) == 2:
-                opening.cancel()
-            return opened[-1]
+    async def cancelling(assembly: Assembly, index: int, *, takeover: bool) -> Container:
+        opened.append(await open_owner(assembly, index, takeover=takeover))
+        if len(opened) == 2:
+            opening.cancel()
+        return opened[-1]
 
-        with monkeypatch.context() as patched:
-            patched.setattr(Assembly, "open_owner", cancelling)
-            opening = asyncio.create_task(siltstone.open_async(file))
-            with pytest.raises(asyncio.CancelledError):
-                await opening
-        async with await siltstone.open_async(file):
-            pass
-
-    asyncio.run(play())
+    with monkeypatch.context() as patched:
+        patched.setattr(Assembly, "open_owner", cancelling)
+        opening = asyncio.create_task(siltstone.open_async(file))
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+    async with await siltstone.open_async(file):
+        pass
 
 
 @pytest.mark.usefixtures("alarm")

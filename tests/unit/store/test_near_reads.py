@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import threading
@@ -300,60 +299,54 @@ def test_settings_say_what_is_verified(file: Path, mode: str, calls: Calls) -> N
             before = calls.ordinary
 
 
-def test_async_reads_hold_the_loop_up_for_little_only(file: Path, calls: Calls) -> None:
-    async def work() -> None:
-        async with await siltstone.open_async(file) as store:
-            segment = await store.create("a")
-            await segment.append(CONTENT)
-            await segment.flush()
-            for _ in range(3):
-                await segment.read(5, 10)
-            before = calls.ordinary
-            for offset, length in ((0, NEAR_BYTES_MAX), (7, 100), (BLOCK_BYTES - 5, 65_536)):
-                buffer = bytearray(length)
-                assert await segment.read_into(offset, buffer) == length
-                assert buffer == CONTENT[offset : offset + length]
-                assert await segment.read(offset, length) == buffer
-            assert calls.ordinary == before
-            # What lies in three blocks takes too long to verify.
-            offset, length = BLOCK_BYTES - 1, BLOCK_BYTES + 2
-            assert await segment.read(offset, length) == CONTENT[offset : offset + length]
-            assert await segment.read(0, NEAR_BYTES_MAX + 1) == CONTENT[: NEAR_BYTES_MAX + 1]
-            assert calls.ordinary > before
-
-    asyncio.run(work())
+async def test_async_reads_hold_the_loop_up_for_little_only(file: Path, calls: Calls) -> None:
+    async with await siltstone.open_async(file) as store:
+        segment = await store.create("a")
+        await segment.append(CONTENT)
+        await segment.flush()
+        for _ in range(3):
+            await segment.read(5, 10)
+        before = calls.ordinary
+        for offset, length in ((0, NEAR_BYTES_MAX), (7, 100), (BLOCK_BYTES - 5, 65_536)):
+            buffer = bytearray(length)
+            assert await segment.read_into(offset, buffer) == length
+            assert buffer == CONTENT[offset : offset + length]
+            assert await segment.read(offset, length) == buffer
+        assert calls.ordinary == before
+        # What lies in three blocks takes too long to verify.
+        offset, length = BLOCK_BYTES - 1, BLOCK_BYTES + 2
+        assert await segment.read(offset, length) == CONTENT[offset : offset + length]
+        assert await segment.read(0, NEAR_BYTES_MAX + 1) == CONTENT[: NEAR_BYTES_MAX + 1]
+        assert calls.ordinary > before
 
 
-def test_async_reads_find_damage(file: Path, calls: Calls) -> None:
-    async def work() -> None:
-        async with await siltstone.open_async(file) as store:
-            segment = await store.create("a")
-            await segment.append(CONTENT)
-            await segment.flush()
-            (chunk,) = [chunk async for chunk in segment.chunks()]
-            path = file.parent / "chunks" / chunk.chunk
-            for offset, length in ((5, 65_536), (BLOCK_BYTES, BLOCK_BYTES)):
-                for _ in range(4):
-                    assert await segment.read(offset, length) == CONTENT[offset : offset + length]
-                near = calls.near
-                for byte in (offset, offset + length - 1):
-                    damage(path, byte)
-                    os.utime(path)
-                    for _ in range(2):
-                        with pytest.raises(siltstone.CorruptDataError):
-                            await segment.read(offset, length)
-                        with pytest.raises(siltstone.CorruptDataError):
-                            await segment.read_into(offset, bytearray(length))
-                    damage(path, byte)
-                assert calls.near == near
+async def test_async_reads_find_damage(file: Path, calls: Calls) -> None:
+    async with await siltstone.open_async(file) as store:
+        segment = await store.create("a")
+        await segment.append(CONTENT)
+        await segment.flush()
+        (chunk,) = [chunk async for chunk in segment.chunks()]
+        path = file.parent / "chunks" / chunk.chunk
+        for offset, length in ((5, 65_536), (BLOCK_BYTES, BLOCK_BYTES)):
+            for _ in range(4):
                 assert await segment.read(offset, length) == CONTENT[offset : offset + length]
-            for _ in range(2):
-                await segment.read(BLOCK_BYTES + 5, 10)
-            damage(path, BLOCK_BYTES + 1)  # whole blocks are verified though they are remembered
-            with pytest.raises(siltstone.CorruptDataError):
-                await segment.read(BLOCK_BYTES, BLOCK_BYTES)
-
-    asyncio.run(work())
+            near = calls.near
+            for byte in (offset, offset + length - 1):
+                damage(path, byte)
+                os.utime(path)
+                for _ in range(2):
+                    with pytest.raises(siltstone.CorruptDataError):
+                        await segment.read(offset, length)
+                    with pytest.raises(siltstone.CorruptDataError):
+                        await segment.read_into(offset, bytearray(length))
+                damage(path, byte)
+            assert calls.near == near
+            assert await segment.read(offset, length) == CONTENT[offset : offset + length]
+        for _ in range(2):
+            await segment.read(BLOCK_BYTES + 5, 10)
+        damage(path, BLOCK_BYTES + 1)  # whole blocks are verified though they are remembered
+        with pytest.raises(siltstone.CorruptDataError):
+            await segment.read(BLOCK_BYTES, BLOCK_BYTES)
 
 
 def in_threads(works: list[Callable[[], None]]) -> None:

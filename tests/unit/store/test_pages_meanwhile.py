@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -25,25 +24,21 @@ async def fill(store: AsyncStore, count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("verb", ["chunks", "examine"])
-def test_runs_of_one_segment_are_never_followed_by_those_of_another_one(
+async def test_runs_of_one_segment_are_never_followed_by_those_of_another_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, *, read_only: bool
 ) -> None:
     for name in ("PAGE_COUNT", "EXAMINED_COUNT"):
         monkeypatch.setattr(async_segment, name, 2)
     monkeypatch.setattr(read_container, "POLL_S", 0.0)  # each look is a new one
     folder = make_store(tmp_path / "store", chunk_bytes=1_000, containers=1)
-
-    async def story() -> None:
-        async with await siltstone.open_async(folder) as store:
-            await fill(store, 4)
-            async with await siltstone.open_async(folder, read_only=True) as beside:
-                segment = (beside if read_only else store).segment("a")
-                pages = getattr(segment, verb)()
-                await anext(pages)
-                await store.segment("a").delete()
-                await fill(store, 6)
-                with pytest.raises(SegmentNotFoundError, match="made again"):
-                    async for _ in pages:
-                        pass
-
-    asyncio.run(story())
+    async with await siltstone.open_async(folder) as store:
+        await fill(store, 4)
+        async with await siltstone.open_async(folder, read_only=True) as beside:
+            segment = (beside if read_only else store).segment("a")
+            pages = getattr(segment, verb)()
+            await anext(pages)
+            await store.segment("a").delete()
+            await fill(store, 6)
+            with pytest.raises(SegmentNotFoundError, match="made again"):
+                async for _ in pages:
+                    pass

@@ -205,68 +205,60 @@ def test_a_lost_log_is_final() -> None:
     assert opener.opened == []
 
 
-def test_a_store_goes_on_after_its_log_failed(
+async def test_a_store_goes_on_after_its_log_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     siltstone.init(tmp_path)
-
-    async def run() -> None:
-        async with await siltstone.open_async(tmp_path) as store:
-            segment = await store.create("a")
-            await segment.append(b"one")
-            log = store._slots[0].container._parts.log
-            monkeypatch.setattr(log, "append", _fail)
-            with pytest.raises(OutcomeUnknownError):
-                await segment.append(b"two")
-            async with asyncio.timeout(120):
-                while True:
-                    try:
-                        offset = await segment.append(b"three")
-                        break
-                    except ClosedError:
-                        await asyncio.sleep(0.05)
-            assert (await segment.read(0, 100)).endswith(b"three")
-            assert offset in (3, 6)
-
-    asyncio.run(run())
+    async with await siltstone.open_async(tmp_path) as store:
+        segment = await store.create("a")
+        await segment.append(b"one")
+        log = store._slots[0].container._parts.log
+        monkeypatch.setattr(log, "append", _fail)
+        with pytest.raises(OutcomeUnknownError):
+            await segment.append(b"two")
+        async with asyncio.timeout(120):
+            while True:
+                try:
+                    offset = await segment.append(b"three")
+                    break
+                except ClosedError:
+                    await asyncio.sleep(0.05)
+        assert (await segment.read(0, 100)).endswith(b"three")
+        assert offset in (3, 6)
 
 
-def test_health_and_stats_tell_of_a_closed_container_and_of_the_others(
+async def test_health_and_stats_tell_of_a_closed_container_and_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     siltstone.init(tmp_path, containers=2)
     name = next(f"s{n}" for n in range(100) if container_of(f"s{n}", 2) == 1)
-
-    async def run() -> None:
-        async with await siltstone.open_async(tmp_path) as store:
-            segment = await store.create(name)
-            with monkeypatch.context() as broken:
-                broken.setattr(Assembly, "open_owner", _stay_closed)
-                broken.setattr(store._slots[1].container._parts.log, "append", _fail)
-                with pytest.raises(OutcomeUnknownError):
-                    await segment.append(b"x")
-                other, closed = await store.health()
-                assert (other.container, other.state, other.error) == (0, "ok", None)
-                assert (closed.container, closed.state) == (1, "unavailable")
-                assert closed.reasons == (HealthReason.CLOSED,)
-                assert "injected" in str(closed.error)
-                other_stats, closed_stats = store.stats()
-                assert (other_stats.container, other_stats.error) == (0, None)
-                assert (closed_stats.container, closed_stats.log_end) == (1, 0)
-                assert "injected" in str(closed_stats.error)
-                await _until_health(store, lambda error: "being opened again" in str(error))
-            await _until_health(store, lambda error: error is None)
-            assert [one.state for one in await store.health()] == ["ok", "ok"]
-            assert [one.error for one in store.stats()] == [None, None]
-        with pytest.raises(ClosedError, match="the store was closed"):
-            store.stats()
-        with pytest.raises(ClosedError, match="the store was closed"):
-            await store.health()
-
-    asyncio.run(run())
+    async with await siltstone.open_async(tmp_path) as store:
+        segment = await store.create(name)
+        with monkeypatch.context() as broken:
+            broken.setattr(Assembly, "open_owner", _stay_closed)
+            broken.setattr(store._slots[1].container._parts.log, "append", _fail)
+            with pytest.raises(OutcomeUnknownError):
+                await segment.append(b"x")
+            other, closed = await store.health()
+            assert (other.container, other.state, other.error) == (0, "ok", None)
+            assert (closed.container, closed.state) == (1, "unavailable")
+            assert closed.reasons == (HealthReason.CLOSED,)
+            assert "injected" in str(closed.error)
+            other_stats, closed_stats = store.stats()
+            assert (other_stats.container, other_stats.error) == (0, None)
+            assert (closed_stats.container, closed_stats.log_end) == (1, 0)
+            assert "injected" in str(closed_stats.error)
+            await _until_health(store, lambda error: "being opened again" in str(error))
+        await _until_health(store, lambda error: error is None)
+        assert [one.state for one in await store.health()] == ["ok", "ok"]
+        assert [one.error for one in store.stats()] == [None, None]
+    with pytest.raises(ClosedError, match="the store was closed"):
+        store.stats()
+    with pytest.raises(ClosedError, match="the store was closed"):
+        await store.health()
 
 
-def test_a_closed_container_keeps_no_other_from_its_collection(
+async def test_a_closed_container_keeps_no_other_from_its_collection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     siltstone.init(tmp_path, containers=2)
@@ -279,25 +271,22 @@ def test_a_closed_container_keeps_no_other_from_its_collection(
     def chunks() -> list[Path]:
         return list((tmp_path / "chunks" / "data").rglob("*.chunk"))
 
-    async def run() -> None:
-        async with await siltstone.open_async(tmp_path) as store:
-            broken, gone = await store.create(closed), await store.create(other)
-            await gone.append(b"x")
-            await store.flush()
-            assert chunks()
-            await gone.delete()
-            await store.flush()
-            monkeypatch.setattr(Assembly, "open_owner", _stay_closed)
-            monkeypatch.setattr(store._slots[0].container._parts.log, "append", _fail)
-            with pytest.raises(OutcomeUnknownError):
-                await broken.append(b"x")
-            assert chunks()
-            for act in (store.collect, store.replay_garbage):
-                with pytest.raises(SiltstoneError, match="injected"):
-                    await act()
-            assert not chunks()
-
-    asyncio.run(run())
+    async with await siltstone.open_async(tmp_path) as store:
+        broken, gone = await store.create(closed), await store.create(other)
+        await gone.append(b"x")
+        await store.flush()
+        assert chunks()
+        await gone.delete()
+        await store.flush()
+        monkeypatch.setattr(Assembly, "open_owner", _stay_closed)
+        monkeypatch.setattr(store._slots[0].container._parts.log, "append", _fail)
+        with pytest.raises(OutcomeUnknownError):
+            await broken.append(b"x")
+        assert chunks()
+        for act in (store.collect, store.replay_garbage):
+            with pytest.raises(SiltstoneError, match="injected"):
+                await act()
+        assert not chunks()
 
 
 def test_health_tells_of_a_container_with_another_owner(tmp_path: Path) -> None:

@@ -18,49 +18,43 @@ THREADS = 4
 ROUNDS = 60
 
 
-def test_keys_and_values_are_taken_by_the_call(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with await siltstone.open_async(siltstone.init(tmp_path)) as store:
-            table = await store.create_table("t")
-            key, value = bytearray(b"key"), bytearray(b"value")
-            made = [table.put(key, value), table.update({b"other": value})]
-            key[:] = value[:3] = b"xxx"
-            await asyncio.gather(*made)
-            assert [(k, v.value) async for k, v in table.scan()] == [
-                (b"key", b"value"),
-                (b"other", b"value"),
-            ]
-            gone = table.remove(memoryview(b"key"))
-            assert await gone > await made[0]
-            assert await table.get(b"key") is None
-
-    asyncio.run(story())
+async def test_keys_and_values_are_taken_by_the_call(tmp_path: Path) -> None:
+    async with await siltstone.open_async(siltstone.init(tmp_path)) as store:
+        table = await store.create_table("t")
+        key, value = bytearray(b"key"), bytearray(b"value")
+        made = [table.put(key, value), table.update({b"other": value})]
+        key[:] = value[:3] = b"xxx"
+        await asyncio.gather(*made)
+        assert [(k, v.value) async for k, v in table.scan()] == [
+            (b"key", b"value"),
+            (b"other", b"value"),
+        ]
+        gone = table.remove(memoryview(b"key"))
+        assert await gone > await made[0]
+        assert await table.get(b"key") is None
 
 
-def test_what_is_no_key_or_value_is_refused_by_the_call(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with await siltstone.open_async(siltstone.init(tmp_path)) as store:
-            table: Any = await store.create_table("t")
-            before = await table.version()
-            wrong: list[tuple[type[Exception], Callable[[], object]]] = [
-                (TypeError, lambda: table.put("k", b"v")),
-                (TypeError, lambda: table.put(b"k", "v")),
-                (TypeError, lambda: table.put(b"k", None)),
-                (ValueError, lambda: table.put(bytes(65_536), b"v")),
-                (ValueError, lambda: table.remove(bytes(65_536))),
-                (TypeError, lambda: table.update({b"a": b"1", b"k": 7})),
-                (ValueError, lambda: table.update({b"a": b"1", bytes(65_536): None})),
-                (TypeError, lambda: table.update({b"k": b"v"}, expected={"k": None})),
-                (TypeError, lambda: table.update({b"k": b"v"}, expected={b"k": "1"})),
-                (ValueError, lambda: table.update({})),
-            ]
-            for error, call in wrong:
-                with pytest.raises(error):
-                    call()
-            assert await table.version() == before
-            assert await table.put(bytes(65_535), b"") > before
-
-    asyncio.run(story())
+async def test_what_is_no_key_or_value_is_refused_by_the_call(tmp_path: Path) -> None:
+    async with await siltstone.open_async(siltstone.init(tmp_path)) as store:
+        table: Any = await store.create_table("t")
+        before = await table.version()
+        wrong: list[tuple[type[Exception], Callable[[], object]]] = [
+            (TypeError, lambda: table.put("k", b"v")),
+            (TypeError, lambda: table.put(b"k", "v")),
+            (TypeError, lambda: table.put(b"k", None)),
+            (ValueError, lambda: table.put(bytes(65_536), b"v")),
+            (ValueError, lambda: table.remove(bytes(65_536))),
+            (TypeError, lambda: table.update({b"a": b"1", b"k": 7})),
+            (ValueError, lambda: table.update({b"a": b"1", bytes(65_536): None})),
+            (TypeError, lambda: table.update({b"k": b"v"}, expected={"k": None})),
+            (TypeError, lambda: table.update({b"k": b"v"}, expected={b"k": "1"})),
+            (ValueError, lambda: table.update({})),
+        ]
+        for error, call in wrong:
+            with pytest.raises(error):
+                call()
+        assert await table.version() == before
+        assert await table.put(bytes(65_535), b"") > before
 
 
 def test_a_reader_refuses_every_change(tmp_path: Path) -> None:

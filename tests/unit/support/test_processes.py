@@ -44,14 +44,14 @@ class Stage:
 def order_of(seed: int) -> list[int]:
     done: list[int] = []
 
-    async def story() -> None:
+    async def program() -> None:
         async def step(number: int) -> None:
             await asyncio.sleep(0)
             done.append(number)
 
         await asyncio.gather(*(step(number) for number in range(20)))
 
-    Stage(seed).run(story())
+    Stage(seed).run(program())
     return done
 
 
@@ -64,7 +64,7 @@ def test_a_seed_chooses_the_order_of_steps() -> None:
 def test_a_process_that_is_stopped_makes_no_step() -> None:
     stage = Stage()
 
-    async def story() -> None:
+    async def program() -> None:
         process = stage.process("p")
         ticks: list[float] = []
 
@@ -84,13 +84,13 @@ def test_a_process_that_is_stopped_makes_no_step() -> None:
         assert len(ticks) == 3
         task.cancel()
 
-    stage.run(story())
+    stage.run(program())
 
 
 def test_a_call_of_a_stopped_process_goes_on_and_its_answer_waits() -> None:
     stage = Stage()
 
-    async def story() -> None:
+    async def program() -> None:
         process = stage.process("p")
         effects: list[float] = []
         answers: list[float] = []
@@ -109,14 +109,14 @@ def test_a_call_of_a_stopped_process_goes_on_and_its_answer_waits() -> None:
         await asyncio.sleep(0.1)
         assert answers == [pytest.approx(6.5)]
 
-    stage.run(story())
+    stage.run(program())
 
 
 @pytest.mark.parametrize("outlives", [False, True])
 def test_a_dead_process_hears_nothing_and_its_last_calls_may_arrive(outlives: bool) -> None:
     stage = Stage()
 
-    async def story() -> None:
+    async def program() -> None:
         process = stage.process("p", outlives=outlives)
         effects: list[int] = []
         answers: list[int] = []
@@ -136,15 +136,15 @@ def test_a_dead_process_hears_nothing_and_its_last_calls_may_arrive(outlives: bo
         with pytest.raises(OutcomeUnknownError):
             process.run_blocking(POOL, lambda: None)
 
-    stage.run(story())
+    stage.run(program())
 
 
 def test_as_many_calls_at_a_time_as_threads() -> None:
     stage = Stage()
 
-    async def story() -> None:
+    async def program() -> None:
         process = stage.process("p")
         await asyncio.gather(*(process.run_blocking(POOL, lambda: None) for _ in range(6)))
         assert stage.clock.now == pytest.approx(6.0)
 
-    stage.run(story())
+    stage.run(program())

@@ -19,7 +19,7 @@ from tests.support.simulation.stepping import EndedError, StepLock, pause
 POOL = Pool(name="log", threads=2)
 
 
-def played(story: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
+def played(program: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
     clock = Clock()
     process = Process(
         "p",
@@ -30,7 +30,7 @@ def played(story: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
         steps=lambda pool: True,
     )
     with asyncio.Runner(loop_factory=lambda: ProcessLoop(clock, Random(0))) as runner:
-        runner.run(story(process))
+        runner.run(program(process))
 
 
 def test_calls_come_between_the_steps_of_one_another() -> None:
@@ -42,14 +42,14 @@ def test_calls_come_between_the_steps_of_one_another() -> None:
             assert pause(1.0)
         return name
 
-    async def story(process: Process) -> None:
+    async def program(process: Process) -> None:
         a = process.run_blocking(POOL, lambda: call("a"))
         await asyncio.sleep(0.5)
         b = process.run_blocking(POOL, lambda: call("b"))
         assert [await a, await b] == ["a", "b"]
         assert process.monotonic() == pytest.approx(2.5)
 
-    played(story)
+    played(program)
     assert told == ["a0", "b0", "a1", "b1"]
 
 
@@ -57,7 +57,7 @@ def test_calls_come_between_the_steps_of_one_another() -> None:
 def test_one_that_stands_still_makes_only_the_step_that_it_sent_off(is_sent: bool) -> None:
     told: list[float] = []
 
-    async def story(process: Process) -> None:
+    async def program(process: Process) -> None:
         def call() -> None:
             pause(1.0, is_sent=is_sent)
             told.append(process.monotonic())
@@ -71,7 +71,7 @@ def test_one_that_stands_still_makes_only_the_step_that_it_sent_off(is_sent: boo
         process.go_on()
         await answer
 
-    played(story)
+    played(program)
     assert told == pytest.approx([1.0, 10.0] if is_sent else [10.0, 11.0])
 
 
@@ -88,7 +88,7 @@ def test_one_that_died_makes_no_further_step_and_its_thread_ends() -> None:
         finally:
             told.append("cleaned up")
 
-    async def story(process: Process) -> None:
+    async def program(process: Process) -> None:
         answer = process.run_blocking(POOL, call)
         await asyncio.sleep(0.5)
         assert threading.active_count() == before + 1
@@ -98,7 +98,7 @@ def test_one_that_died_makes_no_further_step_and_its_thread_ends() -> None:
             await answer
         await asyncio.sleep(5)
 
-    played(story)
+    played(program)
     assert told == ["ended", "cleaned up"]
 
 
@@ -112,7 +112,7 @@ def test_a_lock_holds_between_steps_and_its_owner_takes_it_again() -> None:
             pause(1.0)
             told.append(name)
 
-    async def story(process: Process) -> None:
+    async def program(process: Process) -> None:
         both = [process.run_blocking(POOL, lambda n=n: call(n)) for n in "ab"]  # type: ignore[misc]
         await asyncio.sleep(0.5)
         with pytest.raises(RuntimeError, match="the loop wants it"), lock:
@@ -121,7 +121,7 @@ def test_a_lock_holds_between_steps_and_its_owner_takes_it_again() -> None:
         with lock:
             told.append("free")
 
-    played(story)
+    played(program)
     assert told in (["a", "a", "b", "b", "free"], ["b", "b", "a", "a", "free"])
 
 

@@ -13,14 +13,15 @@ from siltstone.core.errors import ClosedError
 from siltstone.core.records.checkpoint import SystemLayout
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.layout import Layout
-from tests.support.container.container_world import World, pattern, world
+from tests.support.container.container_world import pattern, world
 
 
 @pytest.mark.parametrize("verb", ["check", "sweep"])
-def test_a_reader_that_starts_anew_goes_on_looking(
+@pytest.mark.virtual_time
+async def test_a_reader_that_starts_anew_goes_on_looking(
     verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def whole(made: World) -> None:
+    async with world() as made:
         for number in range(3):
             owner = await made.open()
             name = f"s{number}"
@@ -56,14 +57,12 @@ def test_a_reader_that_starts_anew_goes_on_looking(
         assert not [f for f in found if getattr(f, "severity", "") == "damage"], found
         await reader.close()
 
-    with world() as made:
-        made.run(whole(made))
 
-
-def test_a_reader_that_starts_anew_goes_on_counting_garbage(
+@pytest.mark.virtual_time
+async def test_a_reader_that_starts_anew_goes_on_counting_garbage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def whole(made: World) -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", pattern(1, 20_000))
@@ -90,9 +89,6 @@ def test_a_reader_that_starts_anew_goes_on_counting_garbage(
             await reader.garbage.status()
         await owner.container.close()
 
-    with world() as made:
-        made.run(whole(made))
-
 
 class Counted(tuple[Chunk, ...]):
     """Chunks that count how often somebody goes through all of them."""
@@ -104,7 +100,7 @@ class Counted(tuple[Chunk, ...]):
         return super().__iter__()
 
 
-def test_chunks_of_the_table_log_are_not_gone_through_for_each_of_them() -> None:
+async def test_chunks_of_the_table_log_are_not_gone_through_for_each_of_them() -> None:
     chunks = Counted(
         Chunk(chunk_id=number, name=f"c{number}", epoch=1, length=1, references=1)
         for number in range(1, 2_001)
@@ -124,13 +120,10 @@ def test_chunks_of_the_table_log_are_not_gone_through_for_each_of_them() -> None
         checkpoint=None,
     )
 
-    async def whole() -> None:
-        async def look() -> ContainerSnapshot:
-            return present
+    async def look() -> ContainerSnapshot:
+        return present
 
-        findings = _check_system(look, present, cast(Any, None), deep=False)
-        assert [finding async for finding in findings] == []
-
-    asyncio.run(whole())
+    findings = _check_system(look, present, cast(Any, None), deep=False)
+    assert [finding async for finding in findings] == []
     assert verified == list(range(1, 2_001))
     assert Counted.walks <= 3

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -10,17 +11,17 @@ from siltstone.core.errors import ClosedError, FencedError, LogError, StorageFul
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from tests.support.container.container_world import Owner, World, world
 
+pytestmark = pytest.mark.virtual_time
+
 
 def _fails(raised: type[LogError]) -> Callable[[FaultPlan], None]:
     return lambda plan: plan.fail("append", applied=False, error=raised("injected"))
 
 
-def play(story: Callable[[World, Owner], Awaitable[None]]) -> None:
-    async def owned(made: World) -> None:
-        await story(made, await made.open())
-
-    with world() as made:
-        made.run(owned(made))
+@asynccontextmanager
+async def owned() -> AsyncIterator[tuple[World, Owner]]:
+    async with world() as made:
+        yield made, await made.open()
 
 
 async def _owner_with_a_tail(owner: Owner) -> None:
@@ -28,8 +29,8 @@ async def _owner_with_a_tail(owner: Owner) -> None:
     await owner.container.append("a", b"only in tier 1")
 
 
-def test_a_fenced_owner_says_what_it_did_not_flush() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_fenced_owner_says_what_it_did_not_flush() -> None:
+    async with owned() as (made, owner):
         await _owner_with_a_tail(owner)
         newer = await made.open(takeover=True, index="newer")
         with pytest.raises(FencedError):
@@ -39,16 +40,14 @@ def test_a_fenced_owner_says_what_it_did_not_flush() -> None:
         assert await newer.container.read("a", 0, 99) == b"only in tier 1"
         await newer.container.close()
 
-    play(story)
-
 
 @pytest.mark.parametrize(
     ("raised", "told"), [(LogError, ClosedError), (StorageFullError, StorageFullError)]
 )
-def test_a_log_that_fails_while_all_is_flushed(
+async def test_a_log_that_fails_while_all_is_flushed(
     raised: type[LogError], told: type[Exception]
 ) -> None:
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         await _owner_with_a_tail(owner)
         _fails(raised)(owner.log.plan)
         with pytest.raises(told):
@@ -57,13 +56,11 @@ def test_a_log_that_fails_while_all_is_flushed(
         assert await again.container.read("a", 0, 99) == b"only in tier 1"
         await again.container.close()
 
-    play(story)
-
 
 @pytest.mark.parametrize("flush", ["auto", "never"])
 @pytest.mark.parametrize("ended", [True, False])
-def test_any_other_close_of_such_an_owner_succeeds(flush: str, ended: bool) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_any_other_close_of_such_an_owner_succeeds(flush: str, ended: bool) -> None:
+    async with owned() as (made, owner):
         await _owner_with_a_tail(owner)
         if ended:
             newer = await made.open(takeover=True, index="newer")
@@ -74,11 +71,9 @@ def test_any_other_close_of_such_an_owner_succeeds(flush: str, ended: bool) -> N
             _fails(StorageFullError)(owner.log.plan)
         await owner.container.close(flush=flush)  # type: ignore[arg-type]
 
-    play(story)
 
-
-def test_an_owner_that_has_flushed_all_before_it_was_fenced_has_nothing_to_say() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_an_owner_that_has_flushed_all_before_it_was_fenced_has_nothing_to_say() -> None:
+    async with owned() as (made, owner):
         await _owner_with_a_tail(owner)
         await owner.container.flush()
         newer = await made.open(takeover=True, index="newer")
@@ -86,5 +81,3 @@ def test_an_owner_that_has_flushed_all_before_it_was_fenced_has_nothing_to_say()
             await owner.container.append("a", b"never")
         await newer.container.close()
         await owner.container.close(flush="always")
-
-    play(story)

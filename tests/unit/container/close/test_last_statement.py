@@ -18,8 +18,10 @@ from siltstone.journal.journal import LAST_BATCH_S
 from siltstone.journal.recovery import EPOCH_END, recover
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
-from tests.support.container.container_world import Owner, World, copied, pattern, world
-from tests.support.container.request_counts import WRITE_ONCE, Requests, play_open
+from tests.support.container.container_world import copied, pattern, world
+from tests.support.container.request_counts import WRITE_ONCE, counted_open
+
+pytestmark = pytest.mark.virtual_time
 
 PROFILES = pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["once", "append"])
 
@@ -33,8 +35,8 @@ async def _stated(container: Container) -> int:
 
 
 @PROFILES
-def test_an_end_behind_unflushed_bytes_is_stated_by_one_request(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_an_end_behind_unflushed_bytes_is_stated_by_one_request(profile: Profile) -> None:
+    async with counted_open(profile) as (made, owner, requests):
         await owner.container.create("a")
         await owner.container.append("a", b"only in tier 1")
         requests.clear()
@@ -44,12 +46,10 @@ def test_an_end_behind_unflushed_bytes_is_stated_by_one_request(profile: Profile
         assert await again.container.read("a", 0, 99) == b"only in tier 1"
         await again.container.close()
 
-    play_open(story, profile)
-
 
 @PROFILES
-def test_an_end_that_adds_nothing_asks_for_nothing(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_an_end_that_adds_nothing_asks_for_nothing(profile: Profile) -> None:
+    async with counted_open(profile) as (made, owner, requests):
         await owner.container.create("a")
         await owner.container.append("a", b"flushed")
         await owner.container.flush()
@@ -61,11 +61,9 @@ def test_an_end_that_adds_nothing_asks_for_nothing(profile: Profile) -> None:
         await idle.container.close()
         assert not requests.all["create"] + requests.all["write"]
 
-    play_open(story, profile)
 
-
-def test_an_older_log_is_refused_whatever_was_appended_behind_it() -> None:
-    async def story(made: World) -> None:
+async def test_an_older_log_is_refused_whatever_was_appended_behind_it() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         before = copied(made.shared_log)
@@ -78,14 +76,11 @@ def test_an_older_log_is_refused_whatever_was_appended_behind_it() -> None:
             with pytest.raises(LogLostError):
                 await made.open()
 
-    with world() as made:
-        made.run(story(made))
-
 
 @PROFILES
 @pytest.mark.parametrize("fate", [fate for fate in Fate if fate is not Fate.DONE])
-def test_a_close_does_not_need_long_term_storage(profile: Profile, fate: Fate) -> None:
-    async def story(made: World) -> None:
+async def test_a_close_does_not_need_long_term_storage(profile: Profile, fate: Fate) -> None:
+    async with world(profile=profile) as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", pattern(1, 900))
@@ -96,17 +91,14 @@ def test_a_close_does_not_need_long_term_storage(profile: Profile, fate: Fate) -
             assert await again.container.read("a", 0, 999) == pattern(1, 900)
             await again.container.close()
 
-    with world(profile=profile) as made:
-        made.run(story(made))
 
-
-def test_a_close_is_not_held_up_by_storage_that_hangs() -> None:
+async def test_a_close_is_not_held_up_by_storage_that_hangs() -> None:
     silent_s = [0.0]
 
     def latency(pool: Pool, chance: random.Random) -> float:
         return silent_s[0] if pool.name.startswith("chunks") else 0.0
 
-    async def story(made: World) -> None:
+    async with world(latency=latency) as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", b"acknowledged")
@@ -115,12 +107,9 @@ def test_a_close_is_not_held_up_by_storage_that_hangs() -> None:
         await owner.container.close()
         assert made.environment.monotonic() - begun <= LAST_BATCH_S + 1
 
-    with world(latency=latency) as made:
-        made.run(story(made))
 
-
-def test_nothing_is_asked_of_storage_that_is_known_to_be_silent() -> None:
-    async def story(made: World) -> None:
+async def test_nothing_is_asked_of_storage_that_is_known_to_be_silent() -> None:
+    async with world() as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -139,12 +128,9 @@ def test_nothing_is_asked_of_storage_that_is_known_to_be_silent() -> None:
         await container.close()
         assert not calls
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_an_owner_whose_log_failed_states_what_it_acknowledged() -> None:
-    async def story(made: World) -> None:
+async def test_an_owner_whose_log_failed_states_what_it_acknowledged() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", b"acknowledged")
@@ -156,12 +142,9 @@ def test_an_owner_whose_log_failed_states_what_it_acknowledged() -> None:
         with pytest.raises(LogLostError):
             await made.open()
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_an_owner_that_was_overtaken_states_nothing() -> None:
-    async def story(made: World) -> None:
+async def test_an_owner_that_was_overtaken_states_nothing() -> None:
+    async with world(profile=WRITE_ONCE) as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", b"acknowledged")
@@ -174,12 +157,9 @@ def test_an_owner_that_was_overtaken_states_nothing() -> None:
         await newer.container.append("a", b"more")
         await newer.container.close()
 
-    with world(profile=WRITE_ONCE) as made:
-        made.run(story(made))
 
-
-def test_the_next_owner_goes_on_behind_the_statement() -> None:
-    async def story(made: World) -> None:
+async def test_the_next_owner_goes_on_behind_the_statement() -> None:
+    async with world() as made:
         whole = b""
         for number in range(4):
             owner = await made.open()
@@ -202,6 +182,3 @@ def test_the_next_owner_goes_on_behind_the_statement() -> None:
         assert await _stated(again.container) >= newest
         await made.check(again)
         await again.container.close()
-
-    with world() as made:
-        made.run(story(made))

@@ -31,6 +31,8 @@ from siltstone.core.errors import ChunkUnavailableError, FencedError
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from tests.support.container.container_world import SETTINGS, Owner, World, pattern, world
 
+pytestmark = pytest.mark.virtual_time
+
 SHORT = SETTINGS
 
 
@@ -107,8 +109,8 @@ async def everything_is_named(made: World, owner: Owner) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("append", [True, False])
-def test_many_short_owners_leave_little_behind(append: bool) -> None:
-    async def story(made: World) -> None:
+async def test_many_short_owners_leave_little_behind(append: bool) -> None:
+    async with world(profile=Profile(append=append)) as made:
         whole = b""
         for number in range(3 * OWNERS_MAX):
             owner = await made.open()
@@ -128,12 +130,9 @@ def test_many_short_owners_leave_little_behind(append: bool) -> None:
         garbage = [name for name in made.names("data/") if name not in live]
         assert len(garbage) <= len(live) + 2 * OWNERS_MAX
 
-    with world(profile=Profile(append=append)) as made:
-        made.run(story(made))
 
-
-def test_a_flush_that_runs_is_committed() -> None:
-    async def story(made: World) -> None:
+async def test_a_flush_that_runs_is_committed() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         data = pattern(1, SETTINGS.flush_bytes or 8 * MIB)
@@ -147,13 +146,10 @@ def test_a_flush_that_runs_is_committed() -> None:
         await everything_is_named(made, again)
         await again.container.close()
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.slow
-def test_what_takes_too_long_stays_in_tier_1_and_leaves_no_chunk_without_a_name() -> None:
-    async def story(made: World) -> None:
+async def test_what_takes_too_long_stays_in_tier_1_and_leaves_no_chunk_without_a_name() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         data = pattern(1, 2 * TAIL_BYTES_MAX)
@@ -168,12 +164,9 @@ def test_what_takes_too_long_stays_in_tier_1_and_leaves_no_chunk_without_a_name(
         await everything_is_named(made, again)
         await again.container.close(flush="always")
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize("choice", ["auto", "never", "always"])
-def test_storage_that_refuses_is_told_by_always_alone(choice: CloseFlush) -> None:
+async def test_storage_that_refuses_is_told_by_always_alone(choice: CloseFlush) -> None:
     def refuse(storage: FaultyChunkStorage) -> None:
         def before(operation: str, name: str) -> None:
             if name.startswith("data/"):
@@ -181,7 +174,7 @@ def test_storage_that_refuses_is_told_by_always_alone(choice: CloseFlush) -> Non
 
         storage.before = before
 
-    async def story(made: World) -> None:
+    async with world() as made:
         first = await made.open()
         await first.container.create("a")
         await first.container.append("a", b"bytes")
@@ -199,12 +192,9 @@ def test_storage_that_refuses_is_told_by_always_alone(choice: CloseFlush) -> Non
         await again.container.close(flush="always")
         assert await chunk_bytes(made) == 5
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_failed_owner_settles_nothing() -> None:
-    async def story(made: World) -> None:
+async def test_a_failed_owner_settles_nothing() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", b"bytes")
@@ -215,6 +205,3 @@ def test_a_failed_owner_settles_nothing() -> None:
         assert made.names("data/") == []
         assert await newer.container.read("a", 0, 10) == b"bytes"
         await newer.container.close()
-
-    with world() as made:
-        made.run(story(made))

@@ -14,12 +14,14 @@ from siltstone.core.records.tombstone import Tombstone
 from siltstone.metadata.changes import put_task, put_time, put_tombstone
 from siltstone.metadata.time_index import times_below
 from siltstone.segments.trim import plan_trim
-from tests.support.container.container_world import Owner, World, pattern
-from tests.support.container.planted_garbage import SETTINGS, garbage, now_ms, play, put, tasks
+from tests.support.container.container_world import pattern
+from tests.support.container.planted_garbage import SETTINGS, garbage, now_ms, owned, put, tasks
+
+pytestmark = pytest.mark.virtual_time
 
 
-def test_a_trim_drops_what_lies_below_the_start_and_its_times() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_trim_drops_what_lies_below_the_start_and_its_times() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         trimmed: list[int] = []
         container._parts.collector._on_trimmed = trimmed.append
@@ -47,11 +49,9 @@ def test_a_trim_drops_what_lies_below_the_start_and_its_times() -> None:
         assert other not in trimmed
         assert await container.read("a", 3 * 16_384, 100) == pattern(3, 100)
 
-    play(story)
 
-
-def test_a_trim_lets_the_flushed_length_pass_bytes_that_were_never_flushed() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_trim_lets_the_flushed_length_pass_bytes_that_were_never_flushed() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         await container.append("a", pattern(1, 1_000))
         await container.truncate("a", 900)
@@ -62,13 +62,13 @@ def test_a_trim_lets_the_flushed_length_pass_bytes_that_were_never_flushed() -> 
         assert await container.read("a", 900, 100) == pattern(1, 1_000)[900:]
         assert tasks(owner) == []
 
-    play(story)
 
-
-def test_a_removal_leaves_no_row_of_its_segment_and_all_of_others(
+async def test_a_removal_leaves_no_row_of_its_segment_and_all_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story(made: World, owner: Owner) -> None:
+
+    monkeypatch.setattr("siltstone.container.garbage.collector.WRITERS_PER_SLICE", 2)
+    async with owned(replace(SETTINGS, pack_bytes=1)) as (_, owner):
         container = owner.container
         await container.create("b")
         ids = {}
@@ -95,13 +95,10 @@ def test_a_removal_leaves_no_row_of_its_segment_and_all_of_others(
         assert len(times_below(tables, ids["b"], 2**64 - 1)) == 3
         assert [task.kind for task in tasks(owner)] == [TaskKind.DELETE_CHUNK]
 
-    monkeypatch.setattr("siltstone.container.garbage.collector.WRITERS_PER_SLICE", 2)
-    play(story, replace(SETTINGS, pack_bytes=1))
-
 
 @pytest.mark.parametrize("same", [True, False])
-def test_a_tombstone_goes_with_its_own_task_alone(same: bool) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_tombstone_goes_with_its_own_task_alone(same: bool) -> None:
+    async with owned() as (made, owner):
         tombstone = Tombstone(name="gone", source_id=70, target_id=1, offset=0, length=1, made_ms=1)
         task = Task(
             due_ms=now_ms(made) + 1_000,
@@ -121,11 +118,9 @@ def test_a_tombstone_goes_with_its_own_task_alone(same: bool) -> None:
         await owner.container.collect()
         assert tasks(owner) == []
 
-    play(story)
 
-
-def test_how_far_a_background_round_has_come_is_left_alone() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_how_far_a_background_round_has_come_is_left_alone() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         cursors = [
             Task(due_ms=1, kind=kind, subject=0, name="x", dropped_version=1)
@@ -135,25 +130,20 @@ def test_how_far_a_background_round_has_come_is_left_alone() -> None:
         assert await owner.container.collect() == 1
         assert tasks(owner) == cursors
 
-    play(story)
 
-
-def test_what_is_left_of_a_concat_is_undone() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_is_left_of_a_concat_is_undone() -> None:
+    async with owned() as (_, owner):
         segment_id = owner.rows.find("a")
         assert segment_id is not None
         await put(owner, [undo_task(segment_id)])
         await owner.container.collect()
         assert tasks(owner) == []
 
-    play(story)
 
-
-def test_a_trim_of_many_slices_ends_with_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_trim_of_many_slices_ends_with_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     sliced = partial(plan_trim, rows_max=4)
     monkeypatch.setattr("siltstone.segments.trim.plan_trim", sliced)
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned(replace(SETTINGS, chunk_bytes=1_000)) as (_, owner):
         container = owner.container
         for number in range(7):
             await container.append("a", pattern(number, 1_000))
@@ -163,21 +153,17 @@ def test_a_trim_of_many_slices_ends_with_the_last(monkeypatch: pytest.MonkeyPatc
         assert [chunk.start for chunk in await container.chunks("a")] == [6_000]
         assert [task.kind for task in tasks(owner)] == [TaskKind.DELETE_CHUNK] * 6
 
-    play(story, replace(SETTINGS, chunk_bytes=1_000))
 
-
-def test_a_task_of_a_segment_that_is_gone_goes_without_counting_as_a_deletion() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_task_of_a_segment_that_is_gone_goes_without_counting_as_a_deletion() -> None:
+    async with owned() as (_, owner):
         kinds = (TaskKind.TRIM_SEGMENT, TaskKind.REMOVE_SEGMENT)
         await put(owner, [Task(due_ms=0, kind=kind, subject=999) for kind in kinds])
         assert await owner.container.collect() == 0
         assert tasks(owner) == []
 
-    play(story)
 
-
-def test_the_rows_of_many_segments_go_in_few_frames() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_the_rows_of_many_segments_go_in_few_frames() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         parts = container._parts
         names = [f"s{number}" for number in range(100)]
@@ -194,5 +180,3 @@ def test_the_rows_of_many_segments_go_in_few_frames() -> None:
         assert all(number is not None and owner.rows.state(number) is None for number in ids)
         assert owner.rows.find("a") is not None
         assert parts.pipeline.replica.newest_index - before <= len(names) // 10
-
-    play(story)

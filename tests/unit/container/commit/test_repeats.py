@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ from siltstone.core.errors import (
 )
 from tests.support.container.container_world import Owner, World, with_settings, world
 from tests.support.container.imported_chunks import bring, gives, opened
+
+pytestmark = pytest.mark.virtual_time
 
 SETTINGS = with_settings(append_deadline_s=1.0)
 MUCH = 10**12
@@ -57,18 +60,16 @@ REFUSING: dict[str, tuple[Refusing, type[Exception]]] = {
 }
 
 
-def play(story: Callable[[World, Owner], Awaitable[None]]) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned() -> AsyncIterator[tuple[World, Owner]]:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         for name in ("a", "other"):
             await owner.container.create(name)
         await owner.container.create_table("t")
-        await story(made, owner)
+        yield made, owner
         assert owner.container.failure is None
         await owner.container.close()
-
-    with world(settings=SETTINGS) as made:
-        made.run(whole(made))
 
 
 async def first_calls(owner: Owner) -> dict[str, Callable[[], Awaitable[Any]]]:
@@ -109,10 +110,9 @@ RENAMED = ("seal", "truncate")  # of a segment that has another name by then
 
 
 @pytest.mark.parametrize("name", REFUSING)
-def test_what_refuses_new_work_refuses_no_repeat(name: str) -> None:
+async def test_what_refuses_new_work_refuses_no_repeat(name: str) -> None:
     refusing, error = REFUSING[name]
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         calls = await first_calls(owner)
         results = {verb: await call() for verb, call in calls.items()}
         container = owner.container
@@ -136,19 +136,16 @@ def test_what_refuses_new_work_refuses_no_repeat(name: str) -> None:
             with pytest.raises(error):
                 await new()
 
-    play(story)
-
 
 @pytest.mark.parametrize("name", [*REFUSING, "a seal"])
-def test_conditions_that_hold_no_more_are_told_before_refusals(name: str) -> None:
+async def test_conditions_that_hold_no_more_are_told_before_refusals(name: str) -> None:
     """Whoever repeats a conditional change learns by that whether it took place."""
 
     async def seal(_: World, owner: Owner) -> None:
         await owner.container.seal("a")
 
     refusing, error = REFUSING.get(name, (seal, SegmentSealedError))
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         container = owner.container
         key = VersionIs("t", b"k", None)
         assert await container.append("a", b"once", 0) == 0
@@ -165,11 +162,9 @@ def test_conditions_that_hold_no_more_are_told_before_refusals(name: str) -> Non
         with pytest.raises(error):
             await container.commit([Append("a", b"more")], [LengthIs("a", 4)])
 
-    play(story)
 
-
-def test_a_writer_of_a_sealed_segment_is_known_and_a_new_one_refused() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_writer_of_a_sealed_segment_is_known_and_a_new_one_refused() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         writer = await container.register_writer("a", "w")
         assert await container.append_as("a", writer.number, 7, b"event") == 0
@@ -184,11 +179,9 @@ def test_a_writer_of_a_sealed_segment_is_known_and_a_new_one_refused() -> None:
         await container.truncate("a", 5)
         assert await container.append_as("a", writer.number, 7, b"event") == 0
 
-    play(story)
 
-
-def test_a_repeat_that_shares_its_frame_with_what_has_no_room_is_told() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_repeat_that_shares_its_frame_with_what_has_no_room_is_told() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         writer = await container.register_writer("a", "w")
         await container.append_as("a", writer.number, 1, b"event")
@@ -207,11 +200,9 @@ def test_a_repeat_that_shares_its_frame_with_what_has_no_room_is_told() -> None:
         await made.environment.sleep(2)
         assert await container.append_as("a", writer.number, 2, b"later") == 5
 
-    play(story)
 
-
-def test_two_at_a_time_are_one_append_though_a_seal_comes_between() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_two_at_a_time_are_one_append_though_a_seal_comes_between() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         writer = await container.register_writer("a", "w")
         await back_pressure(made, owner)
@@ -225,13 +216,13 @@ def test_two_at_a_time_are_one_append_though_a_seal_comes_between() -> None:
         await asyncio.gather(both[0], container.seal("a"))
         assert await asyncio.gather(*both) == [0, 0]
 
-    play(story)
-
 
 @pytest.mark.parametrize("flushed", [False, True])
 @pytest.mark.parametrize("opened_again", [False, True])
-def test_the_last_sequence_with_other_bytes_is_no_repeat(flushed: bool, opened_again: bool) -> None:
-    async def story(made: World) -> None:
+async def test_the_last_sequence_with_other_bytes_is_no_repeat(
+    flushed: bool, opened_again: bool
+) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("a")
         writer = await owner.container.register_writer("a", "w")
@@ -249,12 +240,9 @@ def test_the_last_sequence_with_other_bytes_is_no_repeat(flushed: bool, opened_a
         assert (await container.info("a")).length == 5
         await container.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_readers_are_told_of_writers() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_readers_are_told_of_writers() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         for name in ("w", "v"):
             writer = await container.register_writer("a", name)
@@ -267,5 +255,3 @@ def test_readers_are_told_of_writers() -> None:
         assert told == [("v", -1, 0, 0), ("w", 9, 0, 5)]
         assert await reader.writers("a") == await container.writers("a")
         await reader.close()
-
-    play(story)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,18 +14,19 @@ from siltstone.core.errors import CorruptDataError
 from siltstone.segments.merge import Merge, Merging, write_merge
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(
     optimiser_enabled=False, relocation_enabled=False, chunk_bytes=64 * KIB, flush_bytes=KIB
 )
 RULES = CompactionRules(small_bytes=16 * KIB, chunk_bytes=64 * KIB, count_min=2)
 
 
-def play(
-    story: Callable[[World], Awaitable[None]], *, native: bool = False, appends: bool = True
-) -> None:
+@asynccontextmanager
+async def owned(*, native: bool = False, appends: bool = True) -> AsyncIterator[World]:
     profile = Profile(append=appends, concat=native)
-    with world(settings=SETTINGS, profile=profile) as made:
-        made.run(story(made))
+    async with world(settings=SETTINGS, profile=profile) as made:
+        yield made
 
 
 async def rounds(made: World, count: int, *names: str) -> Owner:
@@ -59,8 +61,8 @@ async def merged(made: World, owner: Owner) -> list[int]:
 
 
 @pytest.mark.parametrize(("native", "appends"), [(True, True), (False, True), (False, False)])
-def test_neighbours_are_joined_or_copied(native: bool, appends: bool) -> None:
-    async def story(made: World) -> None:
+async def test_neighbours_are_joined_or_copied(native: bool, appends: bool) -> None:
+    async with owned(native=native, appends=appends) as made:
         owner = await rounds(made, 5, "a")
         merge, merging = await reserved(owner)
         assert merging.native is native
@@ -73,11 +75,9 @@ def test_neighbours_are_joined_or_copied(native: bool, appends: bool) -> None:
         await made.check(owner)
         await owner.container.close()
 
-    play(story, native=native, appends=appends)
 
-
-def test_what_is_dead_below_the_start_is_not_moved() -> None:
-    async def story(made: World) -> None:
+async def test_what_is_dead_below_the_start_is_not_moved() -> None:
+    async with owned() as made:
         owner = await rounds(made, 4, "a")
         await owner.container.truncate("a", 1_000)
         assert await merged(made, owner) == [4]
@@ -87,11 +87,9 @@ def test_what_is_dead_below_the_start_is_not_moved() -> None:
         await made.check(owner)
         await owner.container.close()
 
-    play(story)
 
-
-def test_segments_of_one_chunk_share_one_and_go_on() -> None:
-    async def story(made: World) -> None:
+async def test_segments_of_one_chunk_share_one_and_go_on() -> None:
+    async with owned() as made:
         names = [f"s{number}" for number in range(12)]
         owner = await rounds(made, 1, *names)
         assert await merged(made, owner) == [12]
@@ -104,11 +102,9 @@ def test_segments_of_one_chunk_share_one_and_go_on() -> None:
         await made.check(owner)
         await owner.container.close()
 
-    play(story)
 
-
-def test_damage_of_a_source_ends_it() -> None:
-    async def story(made: World) -> None:
+async def test_damage_of_a_source_ends_it() -> None:
+    async with owned() as made:
         owner = await rounds(made, 3, "a")
         merge, merging = await reserved(owner)
         made.bucket.chunks[merging.sources[1].chunk.encode()].content[7] ^= 1
@@ -118,11 +114,9 @@ def test_damage_of_a_source_ends_it() -> None:
         assert owner.container.compaction.stands(merge)
         await owner.container.close()
 
-    play(story)
 
-
-def test_wrong_sums_of_a_worker_are_refused_by_the_next_read() -> None:
-    async def story(made: World) -> None:
+async def test_wrong_sums_of_a_worker_are_refused_by_the_next_read() -> None:
+    async with owned() as made:
         owner = await rounds(made, 3, "a")
         merge, merging = await reserved(owner)
         sums = write_merge(made.new_storage(), merging, check=True)
@@ -131,5 +125,3 @@ def test_wrong_sums_of_a_worker_are_refused_by_the_next_read() -> None:
         assert len(await owner.container.chunks("a")) == 3
         await made.check(owner)
         await owner.container.close()
-
-    play(story)

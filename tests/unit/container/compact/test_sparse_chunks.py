@@ -18,7 +18,9 @@ from siltstone.core.constants import KIB, MIB
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from tests.support.container.container_world import Owner, World, all_chunks, pattern, world
-from tests.support.container.request_counts import NEVER, QUIET, WRITE_ONCE, Requests, play
+from tests.support.container.request_counts import NEVER, QUIET, WRITE_ONCE, counted
+
+pytestmark = pytest.mark.virtual_time
 
 ROOMY = replace(QUIET, chunk_bytes=8 * MIB, optimiser_interval_s=NEVER, garbage_delay_s=1.0)
 PROFILES = pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["once", "append"])
@@ -121,8 +123,8 @@ async def emptied(made: World, owner: Owner) -> None:
 
 @pytest.mark.slow
 @PROFILES
-def test_one_segment_does_not_keep_the_bytes_of_all(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_one_segment_does_not_keep_the_bytes_of_all(profile: Profile) -> None:
+    async with counted(profile, ROOMY) as (made, owner, requests):
         container, count, length = owner.container, 40, 100 * KIB
         await filled(owner, count, length)
         assert len(made.names(data_prefix(0))) == 1
@@ -143,12 +145,10 @@ def test_one_segment_does_not_keep_the_bytes_of_all(profile: Profile) -> None:
         for number in (7, 20):
             assert await container.read(f"s{number:02d}", 0, 2 * length) == pattern(number, length)
 
-    play(story, profile, ROOMY)
-
 
 @pytest.mark.slow
-def test_it_is_left_alone_where_relocation_is_off() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_it_is_left_alone_where_relocation_is_off() -> None:
+    async with counted(WRITE_ONCE, replace(ROOMY, relocation_enabled=False)) as (made, owner, _):
         await filled(owner, 40, 100 * KIB)
         for number in range(1, 40):
             await owner.container.delete(f"s{number:02d}")
@@ -156,14 +156,11 @@ def test_it_is_left_alone_where_relocation_is_off() -> None:
         optimiser = owner.container._parts.optimiser
         assert [await optimiser.round() for _ in range(4)] == [0, 0, 0, 0]
 
-    play(story, WRITE_ONCE, replace(ROOMY, relocation_enabled=False))
-
 
 @pytest.mark.slow
-def test_a_budget_is_kept() -> None:
+async def test_a_budget_is_kept() -> None:
     """With four requests a round, three extents and their chunk are moved in each."""
-
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+    async with counted(WRITE_ONCE, replace(ROOMY, optimiser_requests=4)) as (made, owner, requests):
         container, count, length = owner.container, 60, 100 * KIB
         await filled(owner, count, length)
         for number in range(8, count):
@@ -178,16 +175,14 @@ def test_a_budget_is_kept() -> None:
         assert moved == [(0, 0), (0, 0), (3, 1), (3, 1), (2, 1), (0, 0)]
         await made.check(owner)
 
-    play(story, WRITE_ONCE, replace(ROOMY, optimiser_requests=4))
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("behind", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
-def test_a_crash_at_each_request_of_a_move(number: int, behind: bool) -> None:
+async def test_a_crash_at_each_request_of_a_move(number: int, behind: bool) -> None:
     """Reads, the create, and the frames behind it: what is alive stays, and moves in the end."""
-
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+    async with world(profile=WRITE_ONCE, settings=ROOMY, latency=lambda *_: 0.01) as made:
+        owner = await made.open()
         count, length = 30, 100 * KIB
         await filled(owner, count, length)
         for name in range(2, count):
@@ -226,10 +221,3 @@ def test_a_crash_at_each_request_of_a_move(number: int, behind: bool) -> None:
             assert chunk.chunk_length == 2 * length
         await made.check(again)
         await again.container.close()
-
-    with world(profile=WRITE_ONCE, settings=ROOMY, latency=lambda *_: 0.01) as made:
-
-        async def whole() -> None:
-            await story(made, await made.open(), Requests())
-
-        made.run(whole())

@@ -25,15 +25,16 @@ from siltstone.core.records.segment_state import SegmentState
 from siltstone.pipelines.byte_source import ByteSource
 from siltstone.pipelines.window import Window, cut_window
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
-from tests.support.container.container_world import Owner, World, all_chunks, pattern
+from tests.support.container.container_world import Owner, all_chunks, pattern
 from tests.support.container.request_counts import (
     NEVER,
     QUIET,
     WRITE_ONCE,
-    Requests,
-    play,
-    play_open,
+    counted,
+    counted_open,
 )
+
+pytestmark = pytest.mark.virtual_time
 
 
 def name_of(number: int) -> str:
@@ -56,8 +57,12 @@ async def holds(container: Any, numbers: Sequence[int], length: int, rounds: int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()])
-def test_a_thousand_small_segments_are_flushed_by_one_create(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_thousand_small_segments_are_flushed_by_one_create(profile: Profile) -> None:
+    async with counted(profile, replace(QUIET, chunk_bytes=MIB, pack_bytes=2 * KIB)) as (
+        made,
+        owner,
+        requests,
+    ):
         await fill_segments(owner, range(1_000), KIB)
         await owner.container.flush()
         assert requests.data == {"create": 1}
@@ -69,24 +74,20 @@ def test_a_thousand_small_segments_are_flushed_by_one_create(profile: Profile) -
         assert not [f async for f in reader.check() if f.severity == "damage"]
         await reader.close()
 
-    play(story, profile, replace(QUIET, chunk_bytes=MIB, pack_bytes=2 * KIB))
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 100, KIB, 2 * KIB, 3_001, 8_191])
-def test_creates_of_a_round_are_bounded(length: int) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_creates_of_a_round_are_bounded(length: int) -> None:
+    async with counted() as (_, owner, requests):
         await fill_segments(owner, range(150), length)
         await owner.container.flush()
         assert set(requests.data) == {"create"}
         assert requests.data["create"] <= 1 + 150 * length / QUIET.chunk_bytes
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_a_segment_cut_between_two_chunks_is_whole() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_segment_cut_between_two_chunks_is_whole() -> None:
+    async with counted_open() as (made, owner, _):
         container = owner.container
         length = 3_001
         await fill_segments(owner, range(50), length)
@@ -114,13 +115,10 @@ def test_a_segment_cut_between_two_chunks_is_whole() -> None:
         await made.check(again)
         await again.container.close()
 
-    play_open(story)
 
-
-def test_writers_are_stated_no_further_than_their_bytes() -> None:
+async def test_writers_are_stated_no_further_than_their_bytes() -> None:
     """When only the first of two chunks is made, rows know what lies in it, and no more."""
-
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+    async with counted() as (_, owner, requests):
         container = owner.container
         length = 3_001
         await fill_segments(owner, range(30), 10)
@@ -148,18 +146,15 @@ def test_writers_are_stated_no_further_than_their_bytes() -> None:
         owner.storage.plan = requests
         await container.flush()
 
-    play(story)
-
 
 def slow_storage(pool: Pool, random: Random) -> float:
     return 5.0 if pool.name.startswith("chunks") else 0.01
 
 
 @pytest.mark.slow
-def test_segments_that_are_being_packed_are_packed_again_together() -> None:
+async def test_segments_that_are_being_packed_are_packed_again_together() -> None:
     """Whoever flushes them meanwhile waits, and does not make a chunk for each."""
-
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+    async with counted(latency=slow_storage) as (made, owner, requests):
         container = owner.container
         await fill_segments(owner, range(100), 10)
         first = asyncio.create_task(container.flush())
@@ -173,13 +168,12 @@ def test_segments_that_are_being_packed_are_packed_again_together() -> None:
         await holds(container, range(100), 10, 2)
         await made.check(owner)
 
-    play(story, latency=slow_storage)
 
-
-def test_the_optimiser_unpacks_by_segment() -> None:
+async def test_the_optimiser_unpacks_by_segment() -> None:
     """What a segment has in many shared chunks goes to one of its own; then those are empty."""
-
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+    async with counted(
+        settings=replace(QUIET, optimiser_interval_s=NEVER, optimiser_chunks_min=2)
+    ) as (made, owner, _):
         for round_ in range(8):
             await fill_segments(owner, range(6), 100, round_)
             await owner.container.flush()
@@ -198,23 +192,19 @@ def test_the_optimiser_unpacks_by_segment() -> None:
         assert not shared & set(all_chunks(owner.rows))
         assert len(made.names(data_prefix(0))) == 6
 
-    play(story, settings=replace(QUIET, optimiser_interval_s=NEVER, optimiser_chunks_min=2))
-
 
 @pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()])
-def test_one_segment_is_flushed_on_its_own(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_one_segment_is_flushed_on_its_own(profile: Profile) -> None:
+    async with counted(profile) as (_, owner, _):
         await fill_segments(owner, range(40), 10)
         await owner.container.flush(name_of(7))
         (chunk,) = all_chunks(owner.rows).values()
         assert f"/{name_of(7)}/" in chunk.name
         assert (await owner.container.info(name_of(8))).flushed_length == 0
 
-    play(story, profile)
 
-
-def test_few_segments_keep_chunks_of_their_own_where_chunks_grow() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_few_segments_keep_chunks_of_their_own_where_chunks_grow() -> None:
+    async with counted(Profile()) as (_, owner, requests):
         await fill_segments(owner, range(15), 10)
         await owner.container.flush()
         assert requests.data == {"create": 15}
@@ -225,11 +215,9 @@ def test_few_segments_keep_chunks_of_their_own_where_chunks_grow() -> None:
         assert requests.data == {"create": 1, "write": 15}
         await holds(owner.container, range(15), 10, 2)
 
-    play(story, Profile())
 
-
-def test_a_round_by_age_takes_all_small_ones_along() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_round_by_age_takes_all_small_ones_along() -> None:
+    async with counted(settings=replace(QUIET, flush_age_s=10.0)) as (made, owner, requests):
         # Every second for a minute another one gets bytes: by age alone each would be due alone.
         for number in range(60):
             await fill_segments(owner, [number % 20], 10, number // 20)
@@ -238,21 +226,17 @@ def test_a_round_by_age_takes_all_small_ones_along() -> None:
         assert sum(requests.data.values()) == requests.data["create"] <= 72 / 10 + 1
         await holds(owner.container, range(20), 10, 3)
 
-    play(story, settings=replace(QUIET, flush_age_s=10.0))
 
-
-def test_a_lone_small_segment_is_no_pack() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_lone_small_segment_is_no_pack() -> None:
+    async with counted() as (_, owner, _):
         await fill_segments(owner, [1], 10)
         await owner.container.flush()
         (chunk,) = all_chunks(owner.rows).values()
         assert f"/{name_of(1)}/" in chunk.name
 
-    play(story)
 
-
-def test_large_and_small_in_one_round() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_large_and_small_in_one_round() -> None:
+    async with counted() as (_, owner, requests):
         await fill_segments(owner, range(3), 10_000)
         await fill_segments(owner, range(3, 30), 10)
         await owner.container.flush()
@@ -260,13 +244,10 @@ def test_large_and_small_in_one_round() -> None:
         await holds(owner.container, range(3), 10_000)
         await holds(owner.container, range(3, 30), 10)
 
-    play(story)
 
-
-def test_segments_change_while_they_are_packed() -> None:
+async def test_segments_change_while_they_are_packed() -> None:
     """Deleted, truncated beyond, flushed alone, and appended to, all during the create."""
-
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+    async with counted(latency=lambda pool, chance: 0.05) as (made, owner, requests):
         container = owner.container
         await fill_segments(owner, range(8), 10)
         flushing = asyncio.create_task(container.flush())
@@ -289,11 +270,9 @@ def test_segments_change_while_they_are_packed() -> None:
         await container.flush()
         await made.check(owner)
 
-    play(story, latency=lambda pool, chance: 0.05)
 
-
-def test_writers_survive_the_loss_of_the_log() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_writers_survive_the_loss_of_the_log() -> None:
+    async with counted_open() as (made, owner, requests):
         container = owner.container
         await fill_segments(owner, range(5), 10)
         numbers = []
@@ -313,11 +292,9 @@ def test_writers_survive_the_loss_of_the_log() -> None:
             assert (await again.container.info(name_of(number))).length == 14
         await again.container.close()
 
-    play_open(story)
 
-
-def test_check_counts_the_extents_of_segments_that_are_being_removed() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_check_counts_the_extents_of_segments_that_are_being_removed() -> None:
+    async with counted() as (_, owner, _):
         container = owner.container
         await fill_segments(owner, range(4), 10)
         await container.flush()
@@ -339,11 +316,9 @@ def test_check_counts_the_extents_of_segments_that_are_being_removed() -> None:
         assert chunk.references == 3
         assert not [f async for f in container.check() if f.severity == "damage"]
 
-    play(story)
 
-
-def test_a_shared_chunk_goes_with_its_last_segment() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_a_shared_chunk_goes_with_its_last_segment() -> None:
+    async with counted() as (made, owner, _):
         container = owner.container
         await fill_segments(owner, range(3), 10)
         await container.flush()
@@ -362,11 +337,9 @@ def test_a_shared_chunk_goes_with_its_last_segment() -> None:
         await container.collect()
         assert made.names(data_prefix(0)) == []
 
-    play(story)
 
-
-def test_chunks_and_the_map_of_spark_show_places_in_a_shared_chunk() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
+async def test_chunks_and_the_map_of_spark_show_places_in_a_shared_chunk() -> None:
+    async with counted() as (made, owner, _):
         container = owner.container
         length = 1_000
         await fill_segments(owner, range(5), length)
@@ -395,8 +368,6 @@ def test_chunks_and_the_map_of_spark_show_places_in_a_shared_chunk() -> None:
             stretch = source.read(b"", 7 + len(read))
             read += bytes(stretch.view(stretch.begin, stretch.end))
         assert read == whole[7:]
-
-    play(story)
 
 
 @pytest.mark.slow

@@ -30,10 +30,12 @@ from tests.support.container.planted_garbage import (
     garbage,
     left,
     now_ms,
-    play,
+    owned,
     put,
     tasks,
 )
+
+pytestmark = pytest.mark.virtual_time
 
 
 def failing_deletes(call: StorageCall) -> Fate:
@@ -56,8 +58,8 @@ def outcomes(owner: Owner) -> list[str]:
     return metrics.seen
 
 
-def test_a_task_is_carried_out_from_its_due_time_on() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_task_is_carried_out_from_its_due_time_on() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         due_ms = now_ms(made) + 5_000
         await put(owner, [garbage(made, 0, due_ms=due_ms), garbage(made, 1, due_ms=due_ms + 1)])
@@ -69,11 +71,9 @@ def test_a_task_is_carried_out_from_its_due_time_on() -> None:
         assert await owner.container.collect() == 1
         assert left(made) == [1]
 
-    play(story)
 
-
-def test_only_what_the_flushed_table_log_covers_and_no_pin_keeps_is_deleted() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_only_what_the_flushed_table_log_covers_and_no_pin_keeps_is_deleted() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.flush()
         covered = container._parts.pipeline.replica.table_flushed
@@ -99,13 +99,10 @@ def test_only_what_the_flushed_table_log_covers_and_no_pin_keeps_is_deleted() ->
         assert await container.collect() == 1
         assert tasks(owner) == []
 
-    play(story)
 
-
-def test_a_deletion_is_stated_and_acknowledged_in_this_epoch_before_it_begins() -> None:
+async def test_a_deletion_is_stated_and_acknowledged_in_this_epoch_before_it_begins() -> None:
     """Also when an older owner had stated it."""
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         await owner.container.append("a", pattern(1, 1_000))
         await owner.container.flush()
         await owner.container.truncate("a", 1_000)
@@ -134,12 +131,10 @@ def test_a_deletion_is_stated_and_acknowledged_in_this_epoch_before_it_begins() 
         assert made.names(data_prefix(0)) == []
         await close_quietly(newer)
 
-    play(story)
-
 
 @pytest.mark.parametrize("applied", [False, True])
-def test_without_the_acknowledgement_nothing_is_deleted(applied: bool) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_without_the_acknowledgement_nothing_is_deleted(applied: bool) -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         await put(owner, [garbage(made, 0)])
         owner.log.plan.fail("append", applied=applied)
@@ -147,11 +142,9 @@ def test_without_the_acknowledgement_nothing_is_deleted(applied: bool) -> None:
             await owner.container.collect()
         assert left(made) == [0]
 
-    play(story)
 
-
-def test_each_failure_waits_twice_as_long_up_to_an_hour() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_each_failure_waits_twice_as_long_up_to_an_hour() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         seen = outcomes(owner)
         await put(owner, [garbage(made, 0)])
@@ -174,11 +167,9 @@ def test_each_failure_waits_twice_as_long_up_to_an_hour() -> None:
         assert seen == ["retried"] * 8 + ["set_aside"]
         assert left(made) == [0]
 
-    play(story)
 
-
-def test_a_deletion_that_was_not_sent_is_no_attempt() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_deletion_that_was_not_sent_is_no_attempt() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         seen = outcomes(owner)
         await put(owner, [garbage(made, 0)])
@@ -200,11 +191,9 @@ def test_a_deletion_that_was_not_sent_is_no_attempt() -> None:
         assert await owner.container.collect() == 1
         assert seen == ["not_sent"] * (SETTINGS.garbage_attempts + 1) + ["deleted"]
 
-    play(story)
 
-
-def test_what_fails_keeps_nothing_else_from_its_turn() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_fails_keeps_nothing_else_from_its_turn() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         seen = outcomes(owner)
         planted = [garbage(made, number) for number in range(3)]
@@ -219,11 +208,9 @@ def test_what_fails_keeps_nothing_else_from_its_turn() -> None:
         assert [(task.name, task.attempts) for task in tasks(owner)] == [(planted[1].name, 1)]
         assert sorted(seen) == ["deleted", "deleted", "retried"]
 
-    play(story)
 
-
-def test_a_chunk_whose_deletion_nobody_confirmed_is_tried_again() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_chunk_whose_deletion_nobody_confirmed_is_tried_again() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         await put(owner, [garbage(made, 0), garbage(made, 1)])
         fates = iter((Fate.LOST_REPLY, Fate.LOST_CALL))
@@ -237,12 +224,10 @@ def test_a_chunk_whose_deletion_nobody_confirmed_is_tried_again() -> None:
         assert await owner.container.collect() == 2
         assert (left(made), tasks(owner)) == ([], [])
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_more_tasks_than_a_slice_are_all_carried_out_in_one_round() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_more_tasks_than_a_slice_are_all_carried_out_in_one_round() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         count = ROWS_PER_SLICE + 2
         planted = [garbage(made, number) for number in range(count)]
@@ -250,8 +235,6 @@ def test_more_tasks_than_a_slice_are_all_carried_out_in_one_round() -> None:
         await put(owner, planted[800:])
         assert await owner.container.collect() == count
         assert (left(made), tasks(owner)) == ([], [])
-
-    play(story)
 
 
 def set_aside(made: World, number: int) -> Task:
@@ -264,8 +247,8 @@ def set_aside(made: World, number: int) -> Task:
     )
 
 
-def test_a_replay_begins_anew_with_all_that_was_set_aside_and_with_nothing_else() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_replay_begins_anew_with_all_that_was_set_aside_and_with_nothing_else() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         count = ROWS_PER_SLICE + 2
         waiting = garbage(made, count, due_ms=now_ms(made) + 5_000)
@@ -281,11 +264,9 @@ def test_a_replay_begins_anew_with_all_that_was_set_aside_and_with_nothing_else(
         assert first == [replace(task, **again) for task in planted]  # type: ignore[arg-type]
         assert await container.garbage.replay() == 0
 
-    play(story)
 
-
-def test_a_replay_wakes_the_background() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_replay_wakes_the_background() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         await put(owner, [set_aside(made, 0)])
         await made.environment.sleep(1)
@@ -293,11 +274,9 @@ def test_a_replay_wakes_the_background() -> None:
         await made.environment.sleep(1)
         assert left(made) == []
 
-    play(story)
 
-
-def test_what_is_set_aside_is_told_once_and_loudly(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_is_set_aside_is_told_once_and_loudly(caplog: pytest.LogCaptureFixture) -> None:
+    async with owned(replace(SETTINGS, garbage_attempts=1)) as (made, owner):
         await owner.container.flush()
         task = garbage(made, 0)
         await put(owner, [task])
@@ -309,13 +288,11 @@ def test_what_is_set_aside_is_told_once_and_loudly(caplog: pytest.LogCaptureFixt
         told = [record.getMessage() for record in caplog.records]
         assert told == [f"chunk cannot be deleted: chunk={task.name} {caught.value}"]
 
-    play(story, replace(SETTINGS, garbage_attempts=1))
 
-
-def test_the_background_works_by_itself_and_goes_on_after_a_failure(
+async def test_the_background_works_by_itself_and_goes_on_after_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(made: World, owner: Owner) -> None:
+    async with owned(replace(SETTINGS, garbage_interval_s=30.0)) as (made, owner):
         container = owner.container
         await container.flush()
         await put(owner, [garbage(made, 0, due_ms=now_ms(made) + 50_000)])
@@ -333,11 +310,9 @@ def test_the_background_works_by_itself_and_goes_on_after_a_failure(
         assert left(made) == []
         assert container.stats().last_error is None
 
-    play(story, replace(SETTINGS, garbage_interval_s=30.0))
 
-
-def test_a_failed_listing_of_pins_deletes_nothing() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_failed_listing_of_pins_deletes_nothing() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         await put(owner, [garbage(made, 0)])
         owner.storage.plan = lambda call: (
@@ -349,11 +324,9 @@ def test_a_failed_listing_of_pins_deletes_nothing() -> None:
         (task,) = tasks(owner)
         assert task.attempts == 0
 
-    play(story)
 
-
-def test_one_round_at_a_time() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_one_round_at_a_time() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         await put(owner, [garbage(made, number) for number in range(5)])
         made.environment.latency = lambda pool, _: 1.0
@@ -362,14 +335,12 @@ def test_one_round_at_a_time() -> None:
         deletes = [call.name for call in owner.storage.calls if call.operation == "delete"]
         assert len(deletes) == len(set(deletes)) == 5
 
-    play(story)
-
 
 # --- the verb -------------------------------------------------------------------------------------
 
 
-def test_a_run_deletes_what_its_own_flush_of_the_table_log_covers() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_run_deletes_what_its_own_flush_of_the_table_log_covers() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         before = owner.container._parts.pipeline.replica.table_flushed
         planted = [garbage(made, 0), garbage(made, 1, dropped_version=before + 1)]
@@ -377,11 +348,9 @@ def test_a_run_deletes_what_its_own_flush_of_the_table_log_covers() -> None:
         assert await owner.container.garbage.run() == 2
         assert (left(made), tasks(owner)) == ([], [])
 
-    play(story)
 
-
-def test_a_run_goes_on_behind_a_failure_and_raises_the_first_one() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_run_goes_on_behind_a_failure_and_raises_the_first_one() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         before = owner.container._parts.pipeline.replica.table_flushed
         planted = [garbage(made, 0), garbage(made, 1, dropped_version=before + 1)]
@@ -392,5 +361,3 @@ def test_a_run_goes_on_behind_a_failure_and_raises_the_first_one() -> None:
         with pytest.raises(ChunkUnavailableError, match="injected"):
             await owner.container.garbage.run()
         assert left(made) == [0]
-
-    play(story)

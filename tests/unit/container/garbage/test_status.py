@@ -14,7 +14,9 @@ from siltstone.core.errors import ReadOnlyError
 from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.task import Task, TaskKind, TaskStage
 from tests.support.container.container_world import Owner, World, close_quietly
-from tests.support.container.planted_garbage import garbage, now_ms, play, put
+from tests.support.container.planted_garbage import garbage, now_ms, owned, put
+
+pytestmark = pytest.mark.virtual_time
 
 EMPTY = GarbageStatus(
     container=0,
@@ -42,8 +44,8 @@ def plant_pin(made: World, owner: Owner, name: str, version: int, *, ends_in_ms:
     return PinStatus(name=f"system/pins/{name}", version=version, expires_ms=expires_ms, holds=0)
 
 
-def test_every_task_is_told_under_the_heading_of_what_it_waits_for() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_every_task_is_told_under_the_heading_of_what_it_waits_for() -> None:
+    async with owned() as (made, owner):
         await owner.container.flush()
         covered = owner.container._parts.pipeline.replica.table_flushed
         assert covered > 2
@@ -103,12 +105,12 @@ def test_every_task_is_told_under_the_heading_of_what_it_waits_for() -> None:
         made.environment.clock.now += 10
         assert (await status(owner)).pins == ()
 
-    play(story)
-
 
 @pytest.mark.parametrize("count", [FAILED_SHOWN_MAX, FAILED_SHOWN_MAX + 1])
-def test_failures_are_counted_to_the_last_and_told_up_to_a_bound(count: int) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_failures_are_counted_to_the_last_and_told_up_to_a_bound(count: int) -> None:
+
+    assert FAILED_SHOWN_MAX == ROWS_PER_SLICE, "more than a slice of rows is met"
+    async with owned() as (made, owner):
         tasks = [
             replace(garbage(made, number, due_ms=NEVER_MS), stage=TaskStage.FAILED)
             for number in range(count)
@@ -121,12 +123,9 @@ def test_failures_are_counted_to_the_last_and_told_up_to_a_bound(count: int) -> 
             task.name for task in tasks[:FAILED_SHOWN_MAX]
         ]
 
-    assert FAILED_SHOWN_MAX == ROWS_PER_SLICE, "more than a slice of rows is met"
-    play(story)
 
-
-def test_a_reader_tells_the_same_and_refuses_what_changes_anything() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_reader_tells_the_same_and_refuses_what_changes_anything() -> None:
+    async with owned() as (made, owner):
         await put(owner, [garbage(made, 0), garbage(made, 1, due_ms=now_ms(made) + 60_000)])
         await owner.container.flush()
         plant_pin(made, owner, "0-a", 0, ends_in_ms=10_000)
@@ -144,5 +143,3 @@ def test_a_reader_tells_the_same_and_refuses_what_changes_anything() -> None:
                 pass
         await reader.close()
         assert len(made.names("data/c0/")) == 2
-
-    play(story)

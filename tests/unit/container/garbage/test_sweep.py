@@ -20,6 +20,8 @@ from siltstone.core.records.epoch_row import EpochRow
 from siltstone.core.records.pin import Pin, encode_pin
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
+pytestmark = pytest.mark.virtual_time
+
 DAY = 24 * 3600.0
 SETTINGS = with_settings(garbage_delay_s=0.0, garbage_interval_s=5.0)
 
@@ -80,8 +82,8 @@ def unnamed(made: World) -> str:
 
 
 @pytest.mark.slow
-def test_an_orphan_of_a_dead_epoch_goes_after_a_day_and_not_before() -> None:
-    async def story(made: World) -> None:
+async def test_an_orphan_of_a_dead_epoch_goes_after_a_day_and_not_before() -> None:
+    async with world(settings=with_settings(garbage_interval_s=1e7, sweep_requests_hour=1)) as made:
         await first_life(made)
         owner = await made.open()
         late = unnamed(made)
@@ -101,12 +103,9 @@ def test_an_orphan_of_a_dead_epoch_goes_after_a_day_and_not_before() -> None:
         await made.check(owner)
         await owner.container.close()
 
-    with world(settings=with_settings(garbage_interval_s=1e7, sweep_requests_hour=1)) as made:
-        made.run(story(made))
 
-
-def test_the_background_sweep_finds_what_a_crash_left() -> None:
-    async def story(made: World) -> None:
+async def test_the_background_sweep_finds_what_a_crash_left() -> None:
+    async with world(settings=SETTINGS) as made:
         left = await orphans(made)
         assert left
         owner = await made.open()
@@ -119,12 +118,9 @@ def test_the_background_sweep_finds_what_a_crash_left() -> None:
         await made.check(owner)
         await owner.container.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_foreign_names_are_told_and_never_touched() -> None:
-    async def story(made: World) -> None:
+async def test_foreign_names_are_told_and_never_touched() -> None:
+    async with world(settings=SETTINGS) as made:
         await first_life(made)
         (mine,) = made.names(data_prefix(0))
         parts = chunk_name_parts(mine, 0)
@@ -150,12 +146,9 @@ def test_foreign_names_are_told_and_never_touched() -> None:
         assert foreign | others <= set(made.names())
         await owner.container.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_an_epoch_is_passed_over_once_clean_twice_and_a_week_old() -> None:
-    async def story(made: World) -> None:
+async def test_an_epoch_is_passed_over_once_clean_twice_and_a_week_old() -> None:
+    async with world(settings=with_settings(flush_age_s=1e7)) as made:
         await first_life(made)
         owner = await made.open()
         await swept(owner, delete=True)
@@ -183,12 +176,9 @@ def test_an_epoch_is_passed_over_once_clean_twice_and_a_week_old() -> None:
         assert row.swept
         await owner.container.close()
 
-    with world(settings=with_settings(flush_age_s=1e7)) as made:
-        made.run(story(made))
 
-
-def test_a_found_chunk_begins_the_count_anew() -> None:
-    async def story(made: World) -> None:
+async def test_a_found_chunk_begins_the_count_anew() -> None:
+    async with world(settings=SETTINGS) as made:
         await first_life(made)
         owner = await made.open()
         await swept(owner, delete=True)
@@ -199,13 +189,30 @@ def test_a_found_chunk_begins_the_count_anew() -> None:
         assert row.clean == 0
         await owner.container.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
-
 
 @pytest.mark.slow
-def test_a_round_goes_on_where_the_owner_before_stopped_within_its_budget() -> None:
-    async def story(made: World) -> None:
+async def test_a_round_goes_on_where_the_owner_before_stopped_within_its_budget() -> None:
+
+    def listings(owner: Owner) -> list[str]:
+        return [
+            cursor for prefix, cursor in owner_listings[id(owner.storage)] if prefix == "data/c0/"
+        ]
+
+    owner_listings: dict[int, list[tuple[str, str]]] = {}
+
+    def record(storage: object) -> None:
+        seen = owner_listings.setdefault(id(storage), [])
+        listed = storage.list  # type: ignore[attr-defined]
+
+        def listing(prefix: str = "", start_after: str = "") -> object:
+            seen.append((prefix, start_after))
+            return listed(prefix, start_after)
+
+        storage.list = listing  # type: ignore[attr-defined]
+
+    settings = with_settings(garbage_delay_s=0.0, garbage_interval_s=5.0, sweep_requests_hour=1)
+    async with world(settings=settings) as made:
+        made.storage_hook = record
         await first_life(made)
         storage = made.new_storage()
         names = [data_chunk(0, 1, "late", start, 3) for start in range(2 * PAGE + 10)]
@@ -228,31 +235,9 @@ def test_a_round_goes_on_where_the_owner_before_stopped_within_its_budget() -> N
         assert row.clean == 0
         await owner.container.close()
 
-    def listings(owner: Owner) -> list[str]:
-        return [
-            cursor for prefix, cursor in owner_listings[id(owner.storage)] if prefix == "data/c0/"
-        ]
 
-    owner_listings: dict[int, list[tuple[str, str]]] = {}
-
-    def record(storage: object) -> None:
-        seen = owner_listings.setdefault(id(storage), [])
-        listed = storage.list  # type: ignore[attr-defined]
-
-        def listing(prefix: str = "", start_after: str = "") -> object:
-            seen.append((prefix, start_after))
-            return listed(prefix, start_after)
-
-        storage.list = listing  # type: ignore[attr-defined]
-
-    settings = with_settings(garbage_delay_s=0.0, garbage_interval_s=5.0, sweep_requests_hour=1)
-    with world(settings=settings) as made:
-        made.storage_hook = record
-        made.run(story(made))
-
-
-def test_pins_go_a_week_after_they_expired() -> None:
-    async def story(made: World) -> None:
+async def test_pins_go_a_week_after_they_expired() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         expires_ms = int((made.environment.time() + DAY) * 1000)
         pin = Pin(lineage=bytes(16), version=1, expires_ms=expires_ms)
@@ -269,12 +254,9 @@ def test_pins_go_a_week_after_they_expired() -> None:
         assert made.names("system/pins/") == ["system/pins/1-not-mine"]
         await owner.container.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_nothing_is_swept_on_a_storage_that_is_not_the_claimed_one() -> None:
-    async def story(made: World) -> None:
+async def test_nothing_is_swept_on_a_storage_that_is_not_the_claimed_one() -> None:
+    async with world(settings=SETTINGS) as made:
         await first_life(made)
         owner = await made.open()
         late = unnamed(made)
@@ -289,12 +271,9 @@ def test_nothing_is_swept_on_a_storage_that_is_not_the_claimed_one() -> None:
         assert "claimed" in error
         await owner.container.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_a_reader_looks_and_deletes_nothing() -> None:
-    async def story(made: World) -> None:
+async def test_a_reader_looks_and_deletes_nothing() -> None:
+    async with world(settings=SETTINGS) as made:
         await first_life(made)
         owner = await made.open()
         late = unnamed(made)
@@ -306,9 +285,6 @@ def test_a_reader_looks_and_deletes_nothing() -> None:
         assert (await reader.garbage.status()).due == 0
         await reader.close()
         assert late in made.names()
-
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
 
 def test_what_the_first_page_of_an_epoch_found_counts_at_its_last() -> None:

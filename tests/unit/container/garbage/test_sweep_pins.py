@@ -21,6 +21,8 @@ from tests.support.container.container_world import World, close_quietly, world
 from tests.support.container.planted_garbage import now_ms
 from tests.support.container.sweeps import DAY_S, SETTINGS, second_owner, swept, told
 
+pytestmark = pytest.mark.virtual_time
+
 
 def plant_pins(made: World, expiries_ms: Sequence[int]) -> list[str]:
     """Pins that were made a year ago."""
@@ -38,8 +40,8 @@ def aged(made: World, age_s: float) -> MemoryChunkStorage:
     return MemoryChunkStorage(made.bucket, clock=partial(float, begun_s))
 
 
-def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
-    async def story(made: World) -> None:
+async def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         limit_ms = now_ms(made) - PIN_KEPT_MS
         assert PIN_KEPT_MS == 7 * DAY_S * 1000
@@ -60,12 +62,9 @@ def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
         assert made.names("system/pins/") == kept
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_a_pin_that_was_never_finished_goes_a_week_behind_its_beginning() -> None:
-    async def story(made: World) -> None:
+async def test_a_pin_that_was_never_finished_goes_a_week_behind_its_beginning() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         week_ago_s = made.environment.time() - PIN_KEPT_MS / 1000
         beginning = encode_pin(Pin(lineage=bytes(16), version=1, expires_ms=0))[:9]
@@ -75,9 +74,6 @@ def test_a_pin_that_was_never_finished_goes_a_week_behind_its_beginning() -> Non
         assert await swept(owner) == ["pin system/pins/0-x"]
         assert made.names("system/pins/") == ["system/pins/0-y"]
         await close_quietly(owner)
-
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
 
 def plant_manifest(made: World, name: str, age_ms: int, *, ahead_ms: int = 0) -> None:
@@ -94,8 +90,8 @@ def plant_manifest(made: World, name: str, age_ms: int, *, ahead_ms: int = 0) ->
     aged(made, age_ms / 1000).create(name, [encode_file_manifest(manifest)])
 
 
-def test_so_does_a_file_manifest_and_one_that_can_not_be_read_stays() -> None:
-    async def story(made: World) -> None:
+async def test_so_does_a_file_manifest_and_one_that_can_not_be_read_stays() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         kept_ms = PIN_KEPT_MS + int(DAY_S * 1000)
         plant_manifest(made, "system/files/0-a.silt", kept_ms + 1_000)
@@ -112,15 +108,11 @@ def test_so_does_a_file_manifest_and_one_that_can_not_be_read_stays() -> None:
         ]
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize("ahead_s", [3e8, -1e9, 0.0])
-def test_what_a_wrong_clock_made_goes_no_earlier_and_no_later(ahead_s: float) -> None:
+async def test_what_a_wrong_clock_made_goes_no_earlier_and_no_later(ahead_s: float) -> None:
     """By the clock of storage; that of the maker, or of the owner, is years ahead or behind."""
-
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         ttl_ms = int(DAY_S * 1000)
         for name, age_ms in (
@@ -141,16 +133,12 @@ def test_what_a_wrong_clock_made_goes_no_earlier_and_no_later(ahead_s: float) ->
             assert found == ([] if clock_s else gone)
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_the_names_of_pins_are_in_the_log_before_they_are_deleted(
+async def test_the_names_of_pins_are_in_the_log_before_they_are_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("siltstone.container.garbage.sweeper.PAGE", 2)
-
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         names = plant_pins(made, [0, 0, 0, 0, 0])
         begin = made.shared_log.frames[-1].index
@@ -171,12 +159,9 @@ def test_the_names_of_pins_are_in_the_log_before_they_are_deleted(
         assert made.names("system/pins/") == []
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_pins_whose_deletion_was_not_acknowledged_stay() -> None:
-    async def story(made: World) -> None:
+async def test_pins_whose_deletion_was_not_acknowledged_stay() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         await swept(owner)
         names = plant_pins(made, [0, 0])
@@ -186,6 +171,3 @@ def test_pins_whose_deletion_was_not_acknowledged_stay() -> None:
             await swept(owner)
         assert made.names("system/pins/") == names
         await close_quietly(owner)
-
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))

@@ -18,13 +18,14 @@ from siltstone.core.records.task import Task, TaskKind, TaskStage
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.support.container.container_world import (
     Owner,
-    World,
     close_quietly,
     pattern,
     world,
 )
 from tests.support.container.planted_garbage import now_ms, put, tasks
 from tests.support.container.sweeps import DAY_S, SETTINGS, lost, second_owner, swept, told
+
+pytestmark = pytest.mark.virtual_time
 
 PAUSE_S = 60.0
 
@@ -39,8 +40,8 @@ def listings(owner: Owner) -> int:
     )
 
 
-def test_what_nothing_names_gets_a_task_of_now_and_of_its_name() -> None:
-    async def story(made: World) -> None:
+async def test_what_nothing_names_gets_a_task_of_now_and_of_its_name() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         names = lost(made, 500, 501)
         made.environment.clock.now += DAY_S
@@ -58,14 +59,10 @@ def test_what_nothing_names_gets_a_task_of_now_and_of_its_name() -> None:
         assert tasks(owner) == before
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_only_a_task_to_delete_it_is_a_reason_to_wait() -> None:
+async def test_only_a_task_to_delete_it_is_a_reason_to_wait() -> None:
     """Not one of another kind with the same number; and one that failed is one."""
-
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         names = lost(made, 500, 501, 502)
         made.environment.clock.now += DAY_S
@@ -90,14 +87,10 @@ def test_only_a_task_to_delete_it_is_a_reason_to_wait() -> None:
         assert [name in made.names() for name in names] == [False, True, True]
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_a_round_of_many_pages_finds_everything_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_round_of_many_pages_finds_everything_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("siltstone.container.garbage.sweeper.PAGE", 2)
-
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         await owner.container.append("a", pattern(2, 1_000))
         await owner.container.flush()
@@ -116,17 +109,13 @@ def test_a_round_of_many_pages_finds_everything_once(monkeypatch: pytest.MonkeyP
         assert [row.clean for row in epochs if row] == [1, 1]
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_the_background_takes_the_same_pages_with_pauses(
+async def test_the_background_takes_the_same_pages_with_pauses(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("siltstone.container.garbage.sweeper.PAGE", 2)
     caplog.set_level(logging.INFO, "siltstone.container.garbage.sweeper")
-
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         names = lost(made, 500, 501, 502)
         foreign = f"{data_prefix(0)}e{1:020d}/note"
@@ -164,15 +153,12 @@ def test_the_background_takes_the_same_pages_with_pauses(
         assert listings(owner) == 4
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
-
 
 @pytest.mark.slow
-def test_a_failed_round_is_told_and_comes_again_after_an_hour(
+async def test_a_failed_round_is_told_and_comes_again_after_an_hour(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         owner.storage.plan = lambda call: (
             Fate.REFUSED if call.operation == "list" and call.name == data_prefix(0) else Fate.DONE
@@ -192,12 +178,9 @@ def test_a_failed_round_is_told_and_comes_again_after_an_hour(
         assert owner.container.stats().last_error is None
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_a_swept_epoch_is_looked_into_on_request_alone() -> None:
-    async def story(made: World) -> None:
+async def test_a_swept_epoch_is_looked_into_on_request_alone() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         await swept(owner)
         made.environment.clock.now += 7 * DAY_S
@@ -218,12 +201,9 @@ def test_a_swept_epoch_is_looked_into_on_request_alone() -> None:
         assert owner.rows.epoch(1) == replace(row, listed_ms=now_ms(made), clean=0)
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_foreign_system_files_are_told_however_many_there_are() -> None:
-    async def story(made: World) -> None:
+async def test_foreign_system_files_are_told_however_many_there_are() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         names = [f"system/c0/x{number:04}" for number in range(1_001)]
         for name in names:
@@ -244,16 +224,13 @@ def test_foreign_system_files_are_told_however_many_there_are() -> None:
         assert set(names) <= set(made.names())
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
-
 
 # --- whose storage it is --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("change", ["gone", "lineage", "epoch"])
-def test_a_storage_that_was_not_claimed_by_this_owner_is_not_swept(change: str) -> None:
-    async def story(made: World) -> None:
+async def test_a_storage_that_was_not_claimed_by_this_owner_is_not_swept(change: str) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         (late,) = lost(made, 500)
         made.environment.clock.now += DAY_S
@@ -279,12 +256,9 @@ def test_a_storage_that_was_not_claimed_by_this_owner_is_not_swept(change: str) 
         assert await swept(owner) == [f"garbage {late}"]
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_an_overtaken_owner_hears_that_it_is_fenced_and_sweeps_nothing() -> None:
-    async def story(made: World) -> None:
+async def test_an_overtaken_owner_hears_that_it_is_fenced_and_sweeps_nothing() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         lost(made, 500)
         made.environment.clock.now += DAY_S
@@ -295,6 +269,3 @@ def test_an_overtaken_owner_hears_that_it_is_fenced_and_sweeps_nothing() -> None
         assert to_delete(newer) == []
         await close_quietly(owner)
         await close_quietly(newer)
-
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))

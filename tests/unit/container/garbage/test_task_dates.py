@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -12,6 +13,8 @@ from siltstone.container.models.imports import ImportSessionError
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.support.container.container_world import Owner, World, with_settings, world
+
+pytestmark = pytest.mark.virtual_time
 
 SETTINGS = with_settings(garbage_delay_s=600.0, garbage_interval_s=1e9, flush_age_s=1e9)
 HOUR_S = 3_600.0
@@ -34,12 +37,10 @@ class Clock:
         self._later_s += seconds
 
 
-Work = Callable[[World, Clock], Awaitable[None]]
-
-
-def play(work: Work) -> None:
-    with world(settings=SETTINGS) as made:
-        made.run(work(made, Clock(made)))
+@asynccontextmanager
+async def clocked() -> AsyncIterator[tuple[World, Clock]]:
+    async with world(settings=SETTINGS) as made:
+        yield made, Clock(made)
 
 
 async def collected(owner: Owner) -> int:
@@ -48,8 +49,8 @@ async def collected(owner: Owner) -> int:
 
 @pytest.mark.parametrize("again", [True, False], ids=["another owner", "the same owner"])
 @pytest.mark.parametrize("ahead_s", [10 * YEAR_S, 5 * HOUR_S])
-def test_garbage_of_a_clock_that_was_ahead_goes(again: bool, ahead_s: float) -> None:
-    async def work(made: World, clock: Clock) -> None:
+async def test_garbage_of_a_clock_that_was_ahead_goes(again: bool, ahead_s: float) -> None:
+    async with clocked() as (made, clock):
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", bytes(20_000))
@@ -65,12 +66,10 @@ def test_garbage_of_a_clock_that_was_ahead_goes(again: bool, ahead_s: float) -> 
         assert not made.names("data/")
         await owner.container.close()
 
-    play(work)
-
 
 @pytest.mark.parametrize("ahead_s", [0.0, 300.0, 0.9 * HOUR_S, -HOUR_S, -10 * YEAR_S])
-def test_garbage_of_clocks_that_nearly_agree_waits_for_its_delay(ahead_s: float) -> None:
-    async def work(made: World, clock: Clock) -> None:
+async def test_garbage_of_clocks_that_nearly_agree_waits_for_its_delay(ahead_s: float) -> None:
+    async with clocked() as (made, clock):
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", bytes(20_000))
@@ -87,11 +86,9 @@ def test_garbage_of_clocks_that_nearly_agree_waits_for_its_delay(ahead_s: float)
         assert not made.names("data/")
         await owner.container.close()
 
-    play(work)
 
-
-def test_a_repeat_of_a_rename_is_known_for_a_week_from_when_it_was_noticed() -> None:
-    async def work(made: World, clock: Clock) -> None:
+async def test_a_repeat_of_a_rename_is_known_for_a_week_from_when_it_was_noticed() -> None:
+    async with clocked() as (made, clock):
         owner = await made.open()
         await owner.container.create("a")
         clock.ahead_s = 10 * YEAR_S
@@ -109,11 +106,9 @@ def test_a_repeat_of_a_rename_is_known_for_a_week_from_when_it_was_noticed() -> 
             await owner.container.rename("a", "b")
         await owner.container.close()
 
-    play(work)
 
-
-def test_an_import_session_lives_as_long_as_was_asked_for() -> None:
-    async def work(made: World, clock: Clock) -> None:
+async def test_an_import_session_lives_as_long_as_was_asked_for() -> None:
+    async with clocked() as (made, clock):
         owner = await made.open()
         clock.ahead_s = 10 * YEAR_S
         await owner.container.imports.open("job", lifetime_s=HOUR_S)
@@ -133,8 +128,6 @@ def test_an_import_session_lives_as_long_as_was_asked_for() -> None:
         again = await owner.container.imports.open("job", lifetime_s=HOUR_S)
         assert again.session_id != ticket.session_id
         await owner.container.close()
-
-    play(work)
 
 
 def test_dates_are_looked_at_first_when_the_clock_goes_back_and_every_hour() -> None:

@@ -17,7 +17,9 @@ from siltstone.container.health.metrics_reporter import (
 from siltstone.core.errors import ChunkError
 from siltstone.core.metrics import Metric, Metrics
 from siltstone.testing.faults.faulty_chunk_storage import Fate
-from tests.support.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import pattern, with_settings, world
+
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize(
@@ -80,10 +82,9 @@ class Recorder(Metrics):
 
 
 @pytest.mark.slow
-def test_what_becomes_of_garbage_and_of_those_who_wait() -> None:
+async def test_what_becomes_of_garbage_and_of_those_who_wait() -> None:
     settings = with_settings(garbage_delay_s=0.0, garbage_interval_s=1e6, garbage_attempts=2)
-
-    async def whole(made: World) -> None:
+    async with world(settings=settings) as made:
         recorder = Recorder()
         owner = await made.open(metrics=recorder)
         container, parts = owner.container, owner.container._parts
@@ -115,6 +116,3 @@ def test_what_becomes_of_garbage_and_of_those_who_wait() -> None:
         assert recorder.now[("siltstone_table_log_bytes",)] > 0
         assert recorder.now[("siltstone_table_log_chunks",)] >= 1
         await container.close()
-
-    with world(settings=settings) as made:
-        made.run(whole(made))

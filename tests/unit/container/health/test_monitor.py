@@ -7,7 +7,8 @@ sent, nothing is given up, and all is as before soon after storage is back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -22,24 +23,22 @@ from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(late_s=60.0, late_s_max=660.0, throttle_s_max=2.0, storage_deadline_s=20.0)
 
 
-def play(
-    story: Callable[[World, Owner], Awaitable[None]],
-    settings: ContainerSettings = SETTINGS,
-    seed: int = 0,
-) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned(
+    settings: ContainerSettings = SETTINGS, seed: int = 0
+) -> AsyncIterator[tuple[World, Owner]]:
+    async with world(seed, settings=settings) as made:
         owner = await made.open()
         await owner.container.create("a")
-        await story(made, owner)
+        yield made, owner
         assert owner.container.failure is None
         await made.check(owner, strict=False)
         await owner.container.close()
-
-    with world(seed, settings=settings) as made:
-        made.run(whole(made))
 
 
 def silence(call: StorageCall) -> Fate:
@@ -55,8 +54,8 @@ async def health(owner: Owner) -> ContainerHealth:
 
 
 @pytest.mark.slow
-def test_nothing_is_wrong_with_a_store_that_is_idle() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_nothing_is_wrong_with_a_store_that_is_idle() -> None:
+    async with owned() as (made, owner):
         await owner.container.append("a", b"x")
         await made.environment.sleep(300)
         found = await health(owner)
@@ -67,13 +66,11 @@ def test_nothing_is_wrong_with_a_store_that_is_idle() -> None:
         await made.environment.sleep(3_600)
         assert len(owner.storage.calls) - before < 20, "looking at health costs no call"
 
-    play(story)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hours", [1, 10])
-def test_an_outage(hours: int) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_an_outage(hours: int) -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 20_000))
         await container.flush()
@@ -117,13 +114,10 @@ def test_an_outage(hours: int) -> None:
         await made.environment.sleep(600)
         assert len(made.names(data_prefix(0))) <= 4, "what the outage left is collected"
 
-    play(story)
 
-
-def test_an_outage_that_begins_between_a_chunk_and_its_batch() -> None:
+async def test_an_outage_that_begins_between_a_chunk_and_its_batch() -> None:
     """The journal waits with the batch that it has composed, and the owner lives on."""
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         container = owner.container
 
         def plan(call: StorageCall) -> Fate:
@@ -143,11 +137,9 @@ def test_an_outage_that_begins_between_a_chunk_and_its_batch() -> None:
         await container.flush()
         assert container.stats().unflushed_table_bytes == 0
 
-    play(story)
 
-
-def test_closing_does_not_wait_for_a_journal_that_waits_for_storage() -> None:
-    async def scenario(made: World) -> None:
+async def test_closing_does_not_wait_for_a_journal_that_waits_for_storage() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("a")
 
@@ -169,12 +161,9 @@ def test_closing_does_not_wait_for_a_journal_that_waits_for_storage() -> None:
         assert await newer.container.read("a", 0, 9_000) == pattern(1, 9_000)
         await newer.container.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(scenario(made))
 
-
-def test_slow_calls_make_storage_slow_and_rest_the_optimiser() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_slow_calls_make_storage_slow_and_rest_the_optimiser() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         parts = container._parts
 
@@ -200,14 +189,11 @@ def test_slow_calls_make_storage_slow_and_rest_the_optimiser() -> None:
         assert (await health(owner)).state is HealthState.OK
         assert not parts.optimiser.backoff.pausing
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_garbage_rests_while_some_calls_fail_and_loses_no_attempt() -> None:
+async def test_garbage_rests_while_some_calls_fail_and_loses_no_attempt() -> None:
     settings = replace(SETTINGS, garbage_delay_s=0.0, garbage_interval_s=1.0, garbage_attempts=2)
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned(settings) as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 60_000))
         await container.flush()
@@ -227,13 +213,10 @@ def test_garbage_rests_while_some_calls_fail_and_loses_no_attempt() -> None:
         await made.environment.sleep(60)
         assert not made.names(data_prefix(0))
 
-    play(story, settings)
 
-
-def test_late_bytes_alone_do_not_rest_the_garbage() -> None:
+async def test_late_bytes_alone_do_not_rest_the_garbage() -> None:
     """On a full disk bytes are late until garbage makes room."""
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 100))
         container._parts.storage_writer.backoff.suspended = lambda: True
@@ -244,11 +227,9 @@ def test_late_bytes_alone_do_not_rest_the_garbage() -> None:
         assert container._parts.optimiser.backoff.pausing
         container._parts.storage_writer.backoff.suspended = lambda: False
 
-    play(story)
 
-
-def test_a_reader_tells_of_storage_as_it_finds_it() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_reader_tells_of_storage_as_it_finds_it() -> None:
+    async with owned() as (made, owner):
         owner.storage.plan = silence
         await owner.container.append("a", b"x")
         await made.environment.sleep(100)
@@ -262,11 +243,9 @@ def test_a_reader_tells_of_storage_as_it_finds_it() -> None:
         owner.storage.plan = answers
         await asyncio.sleep(60)
 
-    play(story)
 
-
-def test_nothing_is_late_while_nobody_owns_the_store() -> None:
-    async def scenario(made: World) -> None:
+async def test_nothing_is_late_while_nobody_owns_the_store() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("a")
         owner.storage.plan = silence
@@ -283,14 +262,10 @@ def test_nothing_is_late_while_nobody_owns_the_store() -> None:
         assert (found.state, found.throttle_s) == (HealthState.OK, 0)
         await newer.container.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(scenario(made))
 
-
-def test_a_deletion_that_was_not_sent_is_no_attempt() -> None:
+async def test_a_deletion_that_was_not_sent_is_no_attempt() -> None:
     settings = replace(SETTINGS, garbage_delay_s=0.0, garbage_interval_s=1e6)
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned(settings) as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 9_000))
         await container.flush()
@@ -312,5 +287,3 @@ def test_a_deletion_that_was_not_sent_is_no_attempt() -> None:
         storage.delete = send  # type: ignore[method-assign]
         await made.environment.sleep(61)
         assert await container.collect() == 1
-
-    play(story, settings)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -22,28 +23,26 @@ from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
+pytestmark = pytest.mark.virtual_time
+
 CAPACITY = 400 * KIB
 SETTINGS = with_settings(free_bytes_min=100 * KIB, space_interval_s=30.0, garbage_delay_s=0.0)
 
 
-def play(
-    story: Callable[[World, Owner], Awaitable[None]],
-    settings: ContainerSettings = SETTINGS,
-    **choices: Any,
-) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned(
+    settings: ContainerSettings = SETTINGS, **choices: Any
+) -> AsyncIterator[tuple[World, Owner]]:
+    choices.setdefault("profile", Profile(capacity_bytes=CAPACITY))
+    async with world(settings=settings, **choices) as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.create("b")
         await owner.container.create_table("t")
-        await story(made, owner)
+        yield made, owner
         assert owner.container.failure is None
         await made.check(owner, strict=False)
         await owner.container.close()
-
-    choices.setdefault("profile", Profile(capacity_bytes=CAPACITY))
-    with world(settings=settings, **choices) as made:
-        made.run(whole(made))
 
 
 @pytest.mark.parametrize(
@@ -102,10 +101,11 @@ async def refused(owner: Owner) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("small_bytes", [0, concat.SMALL_BYTES])
-def test_safe_mode_from_beginning_to_end(small_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_safe_mode_from_beginning_to_end(
+    small_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(concat, "SMALL_BYTES", small_bytes)
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.append("b", pattern(1, 2_000_000 // 1_000))
         await container.seal("b")
@@ -137,13 +137,10 @@ def test_safe_mode_from_beginning_to_end(small_bytes: int, monkeypatch: pytest.M
         assert not found.safe_mode
         assert await container.append("a", b"again") == end
 
-    play(story)
 
-
-def test_a_full_storage_is_safe_mode_though_it_does_not_say_how_full_it_is() -> None:
+async def test_a_full_storage_is_safe_mode_though_it_does_not_say_how_full_it_is() -> None:
     """As with a quota: it ends with the first flush that succeeds."""
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned(replace(SETTINGS, free_bytes_min=0)) as (made, owner):
         container = owner.container
 
         def full(operation: str, name: str) -> None:
@@ -160,11 +157,9 @@ def test_a_full_storage_is_safe_mode_though_it_does_not_say_how_full_it_is() -> 
         assert not await safe_mode(owner)
         assert await container.append("a", b"again") == 9_000
 
-    play(story, replace(SETTINGS, free_bytes_min=0))
 
-
-def test_a_full_storage_without_anything_left_to_flush_is_over() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_full_storage_without_anything_left_to_flush_is_over() -> None:
+    async with owned(replace(SETTINGS, free_bytes_min=0)) as (made, owner):
         container = owner.container
         await container.flush()
 
@@ -181,12 +176,12 @@ def test_a_full_storage_without_anything_left_to_flush_is_over() -> None:
         assert not await safe_mode(owner)
         owner.storage.before = lambda operation, name: None
 
-    play(story, replace(SETTINGS, free_bytes_min=0))
-
 
 @pytest.mark.slow
-def test_a_limit_on_used_space() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_limit_on_used_space() -> None:
+
+    settings = replace(SETTINGS, free_bytes_min=0, used_bytes_max=200 * KIB)
+    async with owned(settings, profile=Profile()) as (made, owner):
         container = owner.container
         await fill(made, owner)
         found = await container.health()
@@ -197,13 +192,10 @@ def test_a_limit_on_used_space() -> None:
         await made.environment.sleep(120)
         assert not await safe_mode(owner)
 
-    settings = replace(SETTINGS, free_bytes_min=0, used_bytes_max=200 * KIB)
-    play(story, settings, profile=Profile())
-
 
 @pytest.mark.slow
-def test_a_look_that_fails_changes_nothing() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_look_that_fails_changes_nothing() -> None:
+    async with owned() as (made, owner):
         await fill(made, owner)
         owner.storage.plan = lambda call: (
             Fate.REFUSED if call.operation == "free_space" else Fate.DONE
@@ -212,50 +204,37 @@ def test_a_look_that_fails_changes_nothing() -> None:
         assert await safe_mode(owner)
         owner.storage.plan = lambda call: Fate.DONE
 
-    play(story)
 
-
-def test_who_waits_for_room_in_tier_1_is_refused_too() -> None:
-    async def work() -> None:
-        pressure = Pressure(bound=10, deadline_s=100)
-        pressure.add(10)
-        waiting = asyncio.create_task(pressure.admit(5))
-        updating = asyncio.create_task(pressure.admit(0))
-        await asyncio.sleep(1)
-        pressure.refuse(lambda: SafeModeError("no room"))
-        with pytest.raises(SafeModeError):
-            await waiting
-        with pytest.raises(SafeModeError):
-            await pressure.admit(1)
-        assert not updating.done()
-        pressure.release(10)
-        await updating
-        assert not pressure.open
-        pressure.refuse(None)
-        await pressure.admit(3)
-        assert pressure.held_bytes == 3
-
-    with VirtualEnvironment().runner() as runner:
-        runner.run(work())
+async def test_who_waits_for_room_in_tier_1_is_refused_too() -> None:
+    pressure = Pressure(bound=10, deadline_s=100)
+    pressure.add(10)
+    waiting = asyncio.create_task(pressure.admit(5))
+    updating = asyncio.create_task(pressure.admit(0))
+    await asyncio.sleep(1)
+    pressure.refuse(lambda: SafeModeError("no room"))
+    with pytest.raises(SafeModeError):
+        await waiting
+    with pytest.raises(SafeModeError):
+        await pressure.admit(1)
+    assert not updating.done()
+    pressure.release(10)
+    await updating
+    assert not pressure.open
+    pressure.refuse(None)
+    await pressure.admit(3)
+    assert pressure.held_bytes == 3
 
 
 @pytest.mark.slow
-def test_a_reader_tells_that_room_is_short() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_reader_tells_that_room_is_short() -> None:
+    async with owned() as (made, owner):
         await fill(made, owner)
         reader = await made.open_reader()
         assert (await reader.health()).safe_mode
         await reader.close()
 
-    play(story)
 
-
-def test_storage_that_can_not_tell_is_never_short() -> None:
-    async def story(made: World, owner: Owner) -> None:
-        await made.environment.sleep(100)
-        found = await owner.container.health()
-        assert (found.safe_mode, found.free_bytes, found.used_bytes) == (False, None, None)
-        assert not [call for call in owner.storage.calls if "space" in call.operation]
+async def test_storage_that_can_not_tell_is_never_short() -> None:
 
     made_bucket = VirtualEnvironment()
 
@@ -264,7 +243,11 @@ def test_storage_that_can_not_tell_is_never_short() -> None:
         storage._capabilities = replace(storage.capabilities, free_space=False, used_space=False)
         return storage
 
-    play(story, replace(SETTINGS, used_bytes_max=KIB), new_storage=deaf)
+    async with owned(replace(SETTINGS, used_bytes_max=KIB), new_storage=deaf) as (made, owner):
+        await made.environment.sleep(100)
+        found = await owner.container.health()
+        assert (found.safe_mode, found.free_bytes, found.used_bytes) == (False, None, None)
+        assert not [call for call in owner.storage.calls if "space" in call.operation]
 
 
 SHARED = MemoryChunkStorage()

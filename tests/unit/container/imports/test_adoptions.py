@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -39,6 +40,8 @@ from tests.support.container.container_world import (
 )
 from tests.support.container.imported_chunks import bring, content, found, gives, opened
 
+pytestmark = pytest.mark.virtual_time
+
 DATA = pattern(1, 300_000)
 MORE = pattern(2, 70_000)
 KEPT_S = 60.0
@@ -47,12 +50,8 @@ KEPT_S = 60.0
 Story = Callable[[World, Owner], Awaitable[None]]
 
 
-def play(story: Story, profile: Profile | None = None) -> None:
-    async def whole(made: World) -> None:
-        owner = await made.open()
-        await story(made, owner)
-        await close_quietly(owner)
-
+@asynccontextmanager
+async def owned(profile: Profile | None = None) -> AsyncIterator[tuple[World, Owner]]:
     settings = with_settings(
         garbage_delay_s=1.0,
         optimiser_interval_s=5.0,
@@ -61,8 +60,10 @@ def play(story: Story, profile: Profile | None = None) -> None:
         relocation_percent=10,
         optimiser_small_bytes=MIB,
     )
-    with world(settings=settings, profile=profile) as made:
-        made.run(whole(made))
+    async with world(settings=settings, profile=profile) as made:
+        owner = await made.open()
+        yield made, owner
+        await close_quietly(owner)
 
 
 async def adopted(
@@ -102,8 +103,8 @@ def adoption(**counts: int | bool) -> Adoption:
     return replace(nothing, **counts)  # type: ignore[arg-type]
 
 
-def test_objects_become_a_segment_where_they_are() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_objects_become_a_segment_where_they_are() -> None:
+    async with owned() as (made, owner):
         names = [("old/tree/a#1", DATA), ("old/b", MORE)]
         await adopted(made, owner, "new", *names, sealed=False)
         assert await content(owner, "new") == DATA + MORE
@@ -121,11 +122,9 @@ def test_objects_become_a_segment_where_they_are() -> None:
         await made.check(again)
         await close_quietly(again)
 
-    play(story)
 
-
-def test_a_recovery_finds_objects_where_they_are() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_recovery_finds_objects_where_they_are() -> None:
+    async with owned() as (made, owner):
         await adopted(made, owner, "whole", ("old/a", DATA), ("old/b", MORE))
         await adopted(made, owner, "gone", ("other/c", MORE))
         await adopted(made, owner, "changed", ("other/d", MORE), sums=False)
@@ -154,11 +153,9 @@ def test_a_recovery_finds_objects_where_they_are() -> None:
             "changed": [(len(MORE), "other/d")],
         }
 
-    play(story)
 
-
-def test_no_data_byte_is_read_when_no_sums_are_brought() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_no_data_byte_is_read_when_no_sums_are_brought() -> None:
+    async with owned() as (made, owner):
         asked: list[str] = []
         owner.storage.before = lambda operation, name: asked.append(operation)
         await adopted(made, owner, "new", ("old/a", DATA), sums=False)
@@ -167,11 +164,9 @@ def test_no_data_byte_is_read_when_no_sums_are_brought() -> None:
         owner.storage.before = lambda operation, name: None
         assert await content(owner, "new") == DATA
 
-    play(story)
 
-
-def test_a_segment_may_begin_above_zero_and_have_no_byte() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_segment_may_begin_above_zero_and_have_no_byte() -> None:
+    async with owned() as (made, owner):
         await adopted(made, owner, "some", ("old/a", DATA), start=1_000, sealed=True)
         await adopted(made, owner, "none", start=77, sealed=False)
         info = await owner.container.info("some")
@@ -191,13 +186,11 @@ def test_a_segment_may_begin_above_zero_and_have_no_byte() -> None:
         await made.check(owner)
         await close_quietly(owner)
 
-    play(story)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", [Profile(), Profile(append=False, concat=True)])
-def test_objects_are_kept_whatever_becomes_of_their_segments(profile: Profile) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_objects_are_kept_whatever_becomes_of_their_segments(profile: Profile) -> None:
+    async with owned(profile) as (made, owner):
         for name in "abcde":
             await adopted(
                 made, owner, name, (f"old/{name}1", DATA), (f"old/{name}2", MORE), sealed=False
@@ -228,12 +221,10 @@ def test_objects_are_kept_whatever_becomes_of_their_segments(profile: Profile) -
         assert await content(owner, "c") == DATA[-1_000:] + MORE
         await made.check(owner)
 
-    play(story, profile)
-
 
 @pytest.mark.slow
-def test_finalised_objects_go_when_nothing_needs_them() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_finalised_objects_go_when_nothing_needs_them() -> None:
+    async with owned() as (made, owner):
         await adopted(made, owner, "a", ("old/a", DATA))
         await adopted(made, owner, "b", ("old/b", MORE))
         await adopted(made, owner, "c", ("other/c", MORE), adoption="other")
@@ -252,11 +243,9 @@ def test_finalised_objects_go_when_nothing_needs_them() -> None:
             await owner.container.adoptions.release("old")
         await made.check(owner)
 
-    play(story)
 
-
-def test_released_objects_are_nothing_to_the_store_and_can_be_adopted_again() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_released_objects_are_nothing_to_the_store_and_can_be_adopted_again() -> None:
+    async with owned() as (made, owner):
         await adopted(made, owner, "a", ("old/a", DATA))
         await adopted(made, owner, "b", ("old/b", MORE))
         await owner.container.delete("a")
@@ -278,11 +267,9 @@ def test_released_objects_are_nothing_to_the_store_and_can_be_adopted_again() ->
         assert made.names("old/") == ["old/a", "old/b", "old/c"]
         await made.check(owner)
 
-    play(story)
 
-
-def test_an_object_belongs_to_one_segment_at_most() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_an_object_belongs_to_one_segment_at_most() -> None:
+    async with owned() as (made, owner):
         await adopted(made, owner, "a", ("old/a", DATA))
         twice = ImportedChunk(name="old/a", length=len(DATA), sums=None)
         await opened(owner, "more", adoption="old")
@@ -295,14 +282,11 @@ def test_an_object_belongs_to_one_segment_at_most() -> None:
         assert owner.container.adoptions.knows(["x", "old/a"]) == "old/a"
         assert owner.container.adoptions.knows(["x"]) is None
 
-    play(story)
-
 
 @pytest.mark.parametrize("expires", [False, True])
-def test_a_session_that_never_came_to_its_end_leaves_the_objects_alone(expires: bool) -> None:
+async def test_a_session_that_never_came_to_its_end_leaves_the_objects_alone(expires: bool) -> None:
     """A commit that began and was refused in its last step has built hidden segments."""
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         await owner.container.create("a")
         await opened(owner, lifetime_s=100.0, adoption="old")
         chunks = [found(made.new_storage(), "old/a", DATA)]
@@ -323,11 +307,9 @@ def test_a_session_that_never_came_to_its_end_leaves_the_objects_alone(expires: 
         assert await content(owner, "b") == DATA
         await made.check(owner)
 
-    play(story)
 
-
-def test_a_repeat_after_a_crash_comes_to_the_same_end() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_repeat_after_a_crash_comes_to_the_same_end() -> None:
+    async with owned() as (made, owner):
         output = ImportOutput(
             segment="a",
             chunks=(found(made.new_storage(), "old/a", DATA, sums=False),),
@@ -345,24 +327,20 @@ def test_a_repeat_after_a_crash_comes_to_the_same_end() -> None:
             await opened(owner)
         await close_quietly(owner)
 
-    play(story)
-
 
 @pytest.mark.parametrize(
     "name", ["data/c0/x", "system/store", "import/c0/x", "import/c0/0000000000000009/00000-0-ab"]
 )
-def test_what_the_store_makes_itself_is_no_object_in_place(name: str) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_the_store_makes_itself_is_no_object_in_place(name: str) -> None:
+    async with owned() as (_, owner):
         await opened(owner, adoption="old")
         chunk = ImportedChunk(name=name, length=1, sums=None)
         with pytest.raises(ValueError, match="not a chunk of this session"):
             await owner.container.imports.commit("job", [gives("a", [chunk])])
 
-    play(story)
 
-
-def test_objects_in_place_need_a_session_for_that_and_names_that_can_be_keys() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_objects_in_place_need_a_session_for_that_and_names_that_can_be_keys() -> None:
+    async with owned() as (made, owner):
         chunk = found(made.new_storage(), "old/a", DATA)
         ticket = await opened(owner)
         with pytest.raises(ValueError, match="not a chunk of this session"):
@@ -377,11 +355,9 @@ def test_objects_in_place_need_a_session_for_that_and_names_that_can_be_keys() -
                     "other", [gives("a", [replace(chunk, name=wrong)])]
                 )
 
-    play(story)
 
-
-def test_written_chunks_and_objects_in_place_may_come_together() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_written_chunks_and_objects_in_place_may_come_together() -> None:
+    async with owned() as (made, owner):
         ticket = await opened(owner, adoption="old")
         chunks = [*bring(made.new_storage(), ticket, [MORE]), found(made.new_storage(), "o", DATA)]
         await owner.container.imports.commit("job", [gives("a", chunks)])
@@ -392,11 +368,9 @@ def test_written_chunks_and_objects_in_place_may_come_together() -> None:
         assert made.names("o") == ["o"]
         await made.check(owner)
 
-    play(story)
 
-
-def test_objects_come_behind_what_a_segment_holds_without_being_read() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_objects_come_behind_what_a_segment_holds_without_being_read() -> None:
+    async with owned() as (made, owner):
         await owner.container.create("a")
         await owner.container.append("a", b"before")
         await opened(owner, adoption="old")
@@ -409,17 +383,15 @@ def test_objects_come_behind_what_a_segment_holds_without_being_read() -> None:
         assert made.names("old/") == ["old/a"]
         await made.check(owner)
 
-    play(story)
-
 
 @pytest.mark.parametrize(
     ("now", "error"),
     [(None, LostDataError), (DATA + b"x", CorruptDataError), (DATA[::-1], CorruptDataError)],
 )
-def test_an_object_that_changes_before_the_commit_is_refused(
+async def test_an_object_that_changes_before_the_commit_is_refused(
     now: bytes | None, error: type[Exception]
 ) -> None:
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         storage = made.new_storage()
         chunk = found(storage, "old/a", DATA)
         chunk = replace(chunk, version=storage.stat("old/a").version)
@@ -431,15 +403,13 @@ def test_an_object_that_changes_before_the_commit_is_refused(
             await owner.container.imports.commit("job", [gives("a", [chunk])])
         assert await seen(owner) == []
 
-    play(story)
-
 
 @pytest.mark.parametrize(("now", "word"), [(DATA + b"x", "longer"), (DATA[:-1], "shorter")])
 @pytest.mark.parametrize("sums", [True, False])
-def test_a_check_tells_of_an_object_whose_size_was_changed(
+async def test_a_check_tells_of_an_object_whose_size_was_changed(
     now: bytes, word: str, sums: bool
 ) -> None:
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         await adopted(made, owner, "a", ("old/a", DATA), sums=sums)
         storage = made.new_storage()
         storage.delete("old/a")
@@ -449,12 +419,10 @@ def test_a_check_tells_of_an_object_whose_size_was_changed(
             told = [f async for f in check if f.severity == "damage"]
             assert [(f.where, word in f.message) for f in told] == [("old/a", True)], told
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_what_has_no_sums_is_read_unverified_until_they_are_recorded() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_has_no_sums_is_read_unverified_until_they_are_recorded() -> None:
+    async with owned() as (made, owner):
         large = pattern(5, 2 * MIB + 100 * KIB)
         await adopted(made, owner, "a", ("old/a", large), ("old/b", DATA), sums=False)
         warned = [f async for f in owner.container.check() if f.severity == "warning"]
@@ -475,15 +443,13 @@ def test_what_has_no_sums_is_read_unverified_until_they_are_recorded() -> None:
         with pytest.raises(CorruptDataError):
             await content(owner, "a")
 
-    play(story)
-
 
 async def _verified(owner: Owner) -> list[bool]:
     return [state.verified for state in await owner.container.examine("a", 0, 10, deep=True)]
 
 
-def test_bytes_that_change_while_their_sums_are_recorded_are_refused() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_bytes_that_change_while_their_sums_are_recorded_are_refused() -> None:
+    async with owned() as (made, owner):
         await adopted(made, owner, "a", ("old/a", DATA), sums=False)
 
         def change(operation: str, name: str) -> None:
@@ -497,14 +463,11 @@ def test_bytes_that_change_while_their_sums_are_recorded_are_refused() -> None:
         with pytest.raises(CorruptDataError, match="changed while it was read"):
             await owner.container.record_sums("a", lambda _: None)
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_an_object_that_is_being_deleted_can_not_be_adopted_before_it_is_gone() -> None:
+async def test_an_object_that_is_being_deleted_can_not_be_adopted_before_it_is_gone() -> None:
     """Else the deletion, repeated after a failure, would take what the name stands for by then."""
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         await adopted(made, owner, "a", ("old/a", DATA))
         await owner.container.delete("a")
         assert await owner.container.adoptions.finalise("old") is not None
@@ -519,8 +482,6 @@ def test_an_object_that_is_being_deleted_can_not_be_adopted_before_it_is_gone() 
         await owner.container.imports.commit("more", [gives("b", [chunk])])
         await cleaned(made, owner)
         assert await content(owner, "b") == DATA
-
-    play(story)
 
 
 async def cleaned_without_deleting(made: World, owner: Owner) -> None:
@@ -537,8 +498,8 @@ async def cleaned_without_deleting(made: World, owner: Owner) -> None:
 
 
 @pytest.mark.slow
-def test_small_and_mostly_dead_objects_are_neither_merged_nor_moved() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_small_and_mostly_dead_objects_are_neither_merged_nor_moved() -> None:
+    async with owned() as (made, owner):
         small = [(f"old/{number}", pattern(number, 500)) for number in range(6)]
         await adopted(made, owner, "many", *small, sealed=False)
         for name, data in small:
@@ -553,8 +514,6 @@ def test_small_and_mostly_dead_objects_are_neither_merged_nor_moved() -> None:
             await owner.container._parts.optimiser.round()
         assert await lies(owner) == before
         assert owner.container._parts.optimiser.rewritten == 0
-
-    play(story)
 
 
 async def lies(owner: Owner) -> list[str]:

@@ -28,7 +28,6 @@ from siltstone.core.records.import_row import ImportState
 from siltstone.core.records.keys import METADATA_TABLE
 from siltstone.core.records.piece import ControlKind, ControlPiece, decode_pieces
 from tests.support.container.container_world import (
-    World,
     close_quietly,
     pattern,
     small_slices,
@@ -37,12 +36,14 @@ from tests.support.container.container_world import (
 )
 from tests.support.container.imported_chunks import DAY_S, bring, content, gives, left, opened
 
+pytestmark = pytest.mark.virtual_time
+
 LARGE = pattern(3, MIB + 5)
 SETTINGS = with_settings(garbage_delay_s=1.0)
 
 
-def test_chunks_become_a_new_sealed_segment() -> None:
-    async def story(made: World) -> None:
+async def test_chunks_become_a_new_sealed_segment() -> None:
+    async with world() as made:
         owner = await made.open()
         ticket = await opened(owner)
         chunks = bring(made.new_storage(), ticket, [pattern(1, 300_000), pattern(2, 10)])
@@ -61,12 +62,9 @@ def test_chunks_become_a_new_sealed_segment() -> None:
         await made.check(owner)
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_new_segment_has_its_attributes_from_the_first_moment_on() -> None:
-    async def story(made: World) -> None:
+async def test_a_new_segment_has_its_attributes_from_the_first_moment_on() -> None:
+    async with world() as made:
         owner = await made.open()
         ticket = await opened(owner)
         chunks = bring(made.new_storage(), ticket, [pattern(1, 10)])
@@ -77,9 +75,6 @@ def test_a_new_segment_has_its_attributes_from_the_first_moment_on() -> None:
         assert (await owner.container.info("new")).attributes == {"from": "elsewhere"}
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize("mode", [ImportMode.APPEND, ImportMode.REPLACE])
 def test_attributes_are_for_segments_that_are_made(mode: ImportMode) -> None:
@@ -89,8 +84,8 @@ def test_attributes_are_for_segments_that_are_made(mode: ImportMode) -> None:
         ImportOutput(segment="new", chunks=(), attributes={"a": "b" * 5_000})
 
 
-def test_a_repeat_finds_what_the_first_commit_came_to() -> None:
-    async def story(made: World) -> None:
+async def test_a_repeat_finds_what_the_first_commit_came_to() -> None:
+    async with world() as made:
         owner = await made.open()
         ticket = await opened(owner)
         chunks = bring(made.new_storage(), ticket, [b"abc"])
@@ -104,13 +99,10 @@ def test_a_repeat_finds_what_the_first_commit_came_to() -> None:
         assert await content(owner, "new") == b"abc"
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize("data", [b"small", LARGE])
-def test_chunks_come_behind_what_a_segment_holds(data: bytes) -> None:
-    async def story(made: World) -> None:
+async def test_chunks_come_behind_what_a_segment_holds(data: bytes) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("s")
         await owner.container.append("s", b"before ")
@@ -136,12 +128,9 @@ def test_chunks_come_behind_what_a_segment_holds(data: bytes) -> None:
         assert await content(owner, "s") == expected
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_an_append_makes_a_segment_that_is_not_there() -> None:
-    async def story(made: World) -> None:
+async def test_an_append_makes_a_segment_that_is_not_there() -> None:
+    async with world() as made:
         owner = await made.open()
         chunks = bring(made.new_storage(), await opened(owner), [b"abc"])
         await owner.container.imports.commit("job", [gives("s", chunks, ImportMode.APPEND)])
@@ -150,12 +139,9 @@ def test_an_append_makes_a_segment_that_is_not_there() -> None:
         await made.check(owner)
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_new_segment_takes_the_name_of_an_old_one() -> None:
-    async def story(made: World) -> None:
+async def test_a_new_segment_takes_the_name_of_an_old_one() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("s", attributes={"unit": "m"})
         await owner.container.append("s", pattern(5, 50_000))
@@ -179,12 +165,9 @@ def test_a_new_segment_takes_the_name_of_an_old_one() -> None:
         assert len(names) == 1, "rows of names go with those of chunks"
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_a_segment_is_replaced_only_as_it_was_seen() -> None:
-    async def story(made: World) -> None:
+async def test_a_segment_is_replaced_only_as_it_was_seen() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("s")
         await owner.container.append("s", b"seen")
@@ -209,9 +192,6 @@ def test_a_segment_is_replaced_only_as_it_was_seen() -> None:
         await made.check(owner)
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize(
     ("mode", "segment"),
@@ -222,8 +202,8 @@ def test_a_condition_is_for_the_segment_that_is_replaced(mode: ImportMode, segme
         ImportOutput(segment="s", chunks=(), mode=mode, replaced=ReplacedIs(segment=segment))
 
 
-def test_several_segments_get_theirs_in_one_step_or_none_does() -> None:
-    async def story(made: World) -> None:
+async def test_several_segments_get_theirs_in_one_step_or_none_does() -> None:
+    async with world() as made:
         owner = await made.open()
         for name in ("a", "b"):
             await owner.container.create(name)
@@ -250,34 +230,29 @@ def test_several_segments_get_theirs_in_one_step_or_none_does() -> None:
         await made.check(owner)
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
+
+async def test_more_chunks_than_one_transaction_takes() -> None:
+    async with world(settings=SETTINGS) as made:
+        with pytest.MonkeyPatch.context() as patch, small_slices(4):
+            patch.setattr("siltstone.container.imports.hidden_segments.ROWS_PER_SLICE", 20)
+            owner = await made.open()
+            await owner.container.create("s")
+            await owner.container.append("s", b"before ")
+            data = [pattern(number, 40) for number in range(50)]
+            chunks = bring(made.new_storage(), await opened(owner), data)
+            await owner.container.imports.commit("job", [gives("s", chunks, ImportMode.APPEND)])
+            chunks = bring(made.new_storage(), await opened(owner, "other"), data)
+            await owner.container.imports.commit("other", [gives("t", chunks)])
+            assert await content(owner, "s") == b"before " + b"".join(data)
+            assert await content(owner, "t") == b"".join(data)
+            await made.environment.sleep(100)
+            await owner.container.garbage.run()
+            await made.check(owner)
+            await close_quietly(owner)
 
 
-def test_more_chunks_than_one_transaction_takes() -> None:
-    async def story(made: World) -> None:
-        owner = await made.open()
-        await owner.container.create("s")
-        await owner.container.append("s", b"before ")
-        data = [pattern(number, 40) for number in range(50)]
-        chunks = bring(made.new_storage(), await opened(owner), data)
-        await owner.container.imports.commit("job", [gives("s", chunks, ImportMode.APPEND)])
-        chunks = bring(made.new_storage(), await opened(owner, "other"), data)
-        await owner.container.imports.commit("other", [gives("t", chunks)])
-        assert await content(owner, "s") == b"before " + b"".join(data)
-        assert await content(owner, "t") == b"".join(data)
-        await made.environment.sleep(100)
-        await owner.container.garbage.run()
-        await made.check(owner)
-        await close_quietly(owner)
-
-    with world(settings=SETTINGS) as made, pytest.MonkeyPatch.context() as patch, small_slices(4):
-        patch.setattr("siltstone.container.imports.hidden_segments.ROWS_PER_SLICE", 20)
-        made.run(story(made))
-
-
-def test_an_empty_import_makes_or_leaves_segments() -> None:
-    async def story(made: World) -> None:
+async def test_an_empty_import_makes_or_leaves_segments() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("s")
         await owner.container.append("s", b"x")
@@ -290,13 +265,10 @@ def test_an_empty_import_makes_or_leaves_segments() -> None:
         await made.check(owner)
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize("beside", [b"", LARGE], ids=["alone", "beside much"])
-def test_nothing_that_is_appended_begins_where_the_segment_ends(beside: bytes) -> None:
-    async def story(made: World) -> None:
+async def test_nothing_that_is_appended_begins_where_the_segment_ends(beside: bytes) -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", b"known")
@@ -313,12 +285,9 @@ def test_nothing_that_is_appended_begins_where_the_segment_ends(beside: bytes) -
         await made.check(owner)
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_what_was_said_of_a_chunk_must_be_so() -> None:
-    async def story(made: World) -> None:
+async def test_what_was_said_of_a_chunk_must_be_so() -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("s")
         ticket = await opened(owner)
@@ -344,12 +313,9 @@ def test_what_was_said_of_a_chunk_must_be_so() -> None:
         assert await content(owner, "s") == b"abc"
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_sealed_segment_takes_nothing_and_the_session_stays_open() -> None:
-    async def story(made: World) -> None:
+async def test_a_sealed_segment_takes_nothing_and_the_session_stays_open() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("s")
         await owner.container.seal("s")
@@ -367,12 +333,9 @@ def test_a_sealed_segment_takes_nothing_and_the_session_stays_open() -> None:
         await made.check(owner)
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_an_aborted_session_brings_nothing_and_leaves_nothing() -> None:
-    async def story(made: World) -> None:
+async def test_an_aborted_session_brings_nothing_and_leaves_nothing() -> None:
+    async with world() as made:
         owner = await made.open()
         ticket = await opened(owner)
         chunks = bring(made.new_storage(), ticket, [b"abc"])
@@ -401,12 +364,9 @@ def test_an_aborted_session_brings_nothing_and_leaves_nothing() -> None:
         assert left(made) == [], "and with a daily sweep what comes then"
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_session_expires_by_a_record_and_takes_its_hidden_segments_along() -> None:
-    async def story(made: World) -> None:
+async def test_a_session_expires_by_a_record_and_takes_its_hidden_segments_along() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("s")
         await owner.container.seal("s")
@@ -429,12 +389,9 @@ def test_a_session_expires_by_a_record_and_takes_its_hidden_segments_along() -> 
         await made.check(owner)
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_what_an_open_session_holds_is_never_swept() -> None:
-    async def story(made: World) -> None:
+async def test_what_an_open_session_holds_is_never_swept() -> None:
+    async with world() as made:
         owner = await made.open()
         ticket = await opened(owner, lifetime_s=20 * DAY_S)
         chunks = bring(made.new_storage(), ticket, [b"abc"])
@@ -456,12 +413,9 @@ def test_what_an_open_session_holds_is_never_swept() -> None:
         await reader.close()
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_batch_of_a_stream_is_imported_once_whatever_session_brings_it() -> None:
-    async def story(made: World) -> None:
+async def test_a_batch_of_a_stream_is_imported_once_whatever_session_brings_it() -> None:
+    async with world() as made:
         owner = await made.open()
         for number in (0, 1, 1, 0, 2):
             name = f"job-{made.environment.monotonic()}-{number}"
@@ -482,12 +436,9 @@ def test_a_batch_of_a_stream_is_imported_once_whatever_session_brings_it() -> No
         await made.check(owner)
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_what_is_swept_was_stated_and_a_fenced_owner_sweeps_nothing() -> None:
-    async def story(made: World) -> None:
+async def test_what_is_swept_was_stated_and_a_fenced_owner_sweeps_nothing() -> None:
+    async with world() as made:
         owner = await made.open()
         ticket = await opened(owner)
         chunks = bring(made.new_storage(), ticket, [b"abc", b"def"])
@@ -518,14 +469,10 @@ def test_what_is_swept_was_stated_and_a_fenced_owner_sweeps_nothing() -> None:
         await close_quietly(owner)
         await close_quietly(newer)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_repeat_behind_the_expiry_is_told_and_the_next_name_is_free() -> None:
+async def test_a_repeat_behind_the_expiry_is_told_and_the_next_name_is_free() -> None:
     """Whoever repeats it would bring everything, and hear only then that it has expired."""
-
-    async def story(made: World) -> None:
+    async with world() as made:
         owner = await made.open(settings=with_settings(garbage_interval_s=1e6))
         ticket = await opened(owner, lifetime_s=100.0)
         bring(made.new_storage(), ticket, [b"half of it"])
@@ -541,12 +488,9 @@ def test_a_repeat_behind_the_expiry_is_told_and_the_next_name_is_free() -> None:
         await made.check(owner)
         await close_quietly(owner)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_session_that_is_committed_stays_so_behind_its_expiry() -> None:
-    async def story(made: World) -> None:
+async def test_a_session_that_is_committed_stays_so_behind_its_expiry() -> None:
+    async with world() as made:
         owner = await made.open()
         chunks = bring(made.new_storage(), await opened(owner, lifetime_s=100.0), [b"abc"])
         await owner.container.imports.commit("job", [gives("new", chunks)])
@@ -554,6 +498,3 @@ def test_a_session_that_is_committed_stays_so_behind_its_expiry() -> None:
         assert (await opened(owner)).state is ImportState.COMMITTED
         assert await content(owner, "new") == b"abc"
         await close_quietly(owner)
-
-    with world() as made:
-        made.run(story(made))

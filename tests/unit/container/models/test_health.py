@@ -17,7 +17,8 @@ from siltstone.container.models.health import (
 )
 from siltstone.core.errors import BackPressureError
 from siltstone.core.storage.call_stats import RecentCalls
-from siltstone.testing.virtual_time import VirtualEnvironment
+
+pytestmark = pytest.mark.virtual_time
 
 LIMITS = HealthLimits(late_s=60.0, late_s_max=600.0, throttle_s_max=2.0)
 R, S = HealthReason, HealthState
@@ -74,52 +75,44 @@ def is_open(pressure: Pressure) -> bool:
     return pressure.open
 
 
-def test_a_throttle_holds_everybody_back_in_their_order() -> None:
-    async def work() -> None:
-        loop = asyncio.get_running_loop()
-        pressure = Pressure(bound=100, deadline_s=10)
-        pressure.throttle(2.0)
-        assert not is_open(pressure)
-        assert not pressure.over, "there is room: nothing needs a flush"
-        admitted: list[tuple[int, float]] = []
+async def test_a_throttle_holds_everybody_back_in_their_order() -> None:
+    loop = asyncio.get_running_loop()
+    pressure = Pressure(bound=100, deadline_s=10)
+    pressure.throttle(2.0)
+    assert not is_open(pressure)
+    assert not pressure.over, "there is room: nothing needs a flush"
+    admitted: list[tuple[int, float]] = []
 
-        async def admit(number: int) -> None:
-            await pressure.admit(1)
-            admitted.append((number, loop.time()))
+    async def admit(number: int) -> None:
+        await pressure.admit(1)
+        admitted.append((number, loop.time()))
 
-        tasks = []
-        for number in range(4):
-            tasks.append(asyncio.create_task(admit(number)))
-            await asyncio.sleep(0.5)
-        tasks[1].cancel()
-        await asyncio.sleep(0.75)
-        assert admitted == [(0, 2.0)]
+    tasks = []
+    for number in range(4):
+        tasks.append(asyncio.create_task(admit(number)))
         await asyncio.sleep(0.5)
-        assert admitted == [(0, 2.0), (2, 3.0)]
-        pressure.throttle(0.0)
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert admitted == [(0, 2.0), (2, 3.0), (3, 3.25)]
-        assert is_open(pressure)
-        assert pressure.held_bytes == 3
+    tasks[1].cancel()
+    await asyncio.sleep(0.75)
+    assert admitted == [(0, 2.0)]
+    await asyncio.sleep(0.5)
+    assert admitted == [(0, 2.0), (2, 3.0)]
+    pressure.throttle(0.0)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert admitted == [(0, 2.0), (2, 3.0), (3, 3.25)]
+    assert is_open(pressure)
+    assert pressure.held_bytes == 3
 
-    with VirtualEnvironment().runner() as runner:
-        runner.run(work())
 
-
-def test_a_throttle_makes_no_room() -> None:
-    async def work() -> None:
-        pressure = Pressure(bound=10, deadline_s=3)
-        pressure.throttle(1.0)
-        pressure.add(10)
-        assert pressure.over
-        with pytest.raises(BackPressureError):
-            await pressure.admit(1)
-        assert pressure.held_bytes == 10
-        waiting = asyncio.create_task(pressure.admit(1))
-        await asyncio.sleep(2)
-        pressure.release(1)
-        await waiting
-        assert pressure.held_bytes == 10
-
-    with VirtualEnvironment().runner() as runner:
-        runner.run(work())
+async def test_a_throttle_makes_no_room() -> None:
+    pressure = Pressure(bound=10, deadline_s=3)
+    pressure.throttle(1.0)
+    pressure.add(10)
+    assert pressure.over
+    with pytest.raises(BackPressureError):
+        await pressure.admit(1)
+    assert pressure.held_bytes == 10
+    waiting = asyncio.create_task(pressure.admit(1))
+    await asyncio.sleep(2)
+    pressure.release(1)
+    await waiting
+    assert pressure.held_bytes == 10

@@ -19,6 +19,8 @@ from siltstone.metadata.time_index import STEP_MS
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.support.container.container_world import Owner, World, with_settings, world
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(flush_age_s=20.0)
 HOUR_S = 3_600.0
 YEAR_S = 365 * 24 * HOUR_S
@@ -152,8 +154,8 @@ class Play:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_clocks_may_be_set_to_anything(seed: int) -> None:
-    async def work(made: World) -> None:
+async def test_clocks_may_be_set_to_anything(seed: int) -> None:
+    async with world(seed, settings=SETTINGS) as made:
         machines = [Machine(number, clock=made.environment.clock) for number in range(3)]
         owner = await made.open(environment=machines[0])
         await owner.container.create("log")
@@ -174,6 +176,3 @@ def test_clocks_may_be_set_to_anything(seed: int) -> None:
         assert [finding async for finding in play.owner.container.check()] == []
         await reader.close()
         await play.owner.container.close()
-
-    with world(seed, settings=SETTINGS) as made:
-        made.run(work(made))

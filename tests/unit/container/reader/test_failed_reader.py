@@ -11,10 +11,12 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.reader.reader_view import View, build_view
 from siltstone.core.errors import ChunkUnavailableError, CorruptDataError
 from siltstone.metadata.index import Index
-from tests.support.container.container_world import World, pattern, with_settings, world
+from tests.support.container.container_world import pattern, with_settings, world
+
+pytestmark = pytest.mark.virtual_time
 
 
-def test_a_reader_that_fails_at_its_last_step_closes_its_index(
+async def test_a_reader_that_fails_at_its_last_step_closes_its_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     closed: list[Index] = []
@@ -27,7 +29,7 @@ def test_a_reader_that_fails_at_its_last_step_closes_its_index(
         closed.append(index)
         close(index)
 
-    async def story(made: World) -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.close()
         monkeypatch.setattr("siltstone.container.reader.reader_view.compared", fails)
@@ -36,14 +38,11 @@ def test_a_reader_that_fails_at_its_last_step_closes_its_index(
             await made.open_reader()
         assert len(closed) == 1
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize(
     ("wrong", "opens"), [("ab", True), ("abab", True), ("aa", False), ("baa", False)]
 )
-def test_what_looks_damaged_in_another_way_each_time_is_looked_at_again(
+async def test_what_looks_damaged_in_another_way_each_time_is_looked_at_again(
     wrong: str, opens: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Owners at work drop what a start is about to read; only damage stays where it is."""
@@ -54,7 +53,7 @@ def test_what_looks_damaged_in_another_way_each_time_is_looked_at_again(
             raise CorruptDataError("it is cut", where=where)
         return await build_view(*arguments)
 
-    async def story(made: World) -> None:
+    async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         monkeypatch.setattr("siltstone.container.reader.read_container.build_view", built)
@@ -68,15 +67,11 @@ def test_what_looks_damaged_in_another_way_each_time_is_looked_at_again(
         assert next(answers, None) is None
         await owner.container.close()
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_a_read_whose_chunks_go_while_its_reader_starts_anew_finds_them_again() -> None:
+async def test_a_read_whose_chunks_go_while_its_reader_starts_anew_finds_them_again() -> None:
     settings = with_settings(garbage_delay_s=0.0, optimiser_interval_s=1e6, flush_age_s=1e6)
     parts = [pattern(number, 1_000) for number in range(40)]
-
-    async def story(made: World) -> None:
+    async with world(settings=settings, profile=Profile(append=False)) as made:
         owner = await made.open()
         await owner.container.create("a")
         for part in parts:
@@ -95,6 +90,3 @@ def test_a_read_whose_chunks_go_while_its_reader_starts_anew_finds_them_again() 
         assert await reading == b"".join(parts)
         await reader.close()
         await owner.container.close()
-
-    with world(settings=settings, profile=Profile(append=False)) as made:
-        made.run(story(made))

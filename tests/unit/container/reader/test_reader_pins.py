@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
 
 from siltstone.container.reader.read_container import ReadContainer
 from siltstone.container.reads.pins import list_pins
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(garbage_delay_s=10.0, garbage_interval_s=1e6)
 
 
-def play(story: Callable[[World, Owner, ReadContainer], Awaitable[None]]) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def with_reader() -> AsyncIterator[tuple[World, Owner, ReadContainer]]:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", pattern(1, 9_000))
         await owner.container.flush()
         reader = await made.open_reader()
-        await story(made, owner, reader)
+        yield made, owner, reader
         await reader.close()
         await made.check(owner)
         await owner.container.close()
-
-    with world(settings=SETTINGS) as made:
-        made.run(whole(made))
 
 
 async def drop_all(owner: Owner) -> None:
@@ -37,8 +40,8 @@ def names(made: World) -> list[str]:
     return made.names("data/")
 
 
-def test_what_is_shown_behind_a_pin_stays() -> None:
-    async def story(made: World, owner: Owner, reader: ReadContainer) -> None:
+async def test_what_is_shown_behind_a_pin_stays() -> None:
+    async with with_reader() as (made, owner, reader):
         # The reader has not looked since: only the pin's own look shows these.
         await owner.container.append("a", pattern(2, 20_000))
         await owner.container.flush()
@@ -52,11 +55,9 @@ def test_what_is_shown_behind_a_pin_stays() -> None:
         assert pin.pin.expires_ms < made.environment.time() * 1000
         assert await owner.container.garbage.run() == len(shown)
 
-    play(story)
 
-
-def test_a_pin_that_is_renewed_holds_on_and_leaves_one_object() -> None:
-    async def story(made: World, owner: Owner, reader: ReadContainer) -> None:
+async def test_a_pin_that_is_renewed_holds_on_and_leaves_one_object() -> None:
+    async with with_reader() as (made, owner, reader):
         pin = await reader.pin(30)
         await drop_all(owner)
         for _ in range(4):
@@ -65,11 +66,9 @@ def test_a_pin_that_is_renewed_holds_on_and_leaves_one_object() -> None:
             assert await owner.container.garbage.run() == 0
         assert made.names("system/pins/") == [pin.name]
 
-    play(story)
 
-
-def test_what_a_pin_held_goes_when_it_is_given_back() -> None:
-    async def story(made: World, owner: Owner, reader: ReadContainer) -> None:
+async def test_what_a_pin_held_goes_when_it_is_given_back() -> None:
+    async with with_reader() as (made, owner, reader):
         pin = await reader.pin(1e6)
         await drop_all(owner)
         await made.environment.sleep(50)
@@ -78,5 +77,3 @@ def test_what_a_pin_held_goes_when_it_is_given_back() -> None:
         await reader.unpin(pin)
         assert not await list_pins(reader._storage, 0)
         assert await owner.container.garbage.run() == 1
-
-    play(story)

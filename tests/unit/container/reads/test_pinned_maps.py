@@ -25,6 +25,8 @@ from tests.support.container.container_world import (
     world,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(garbage_delay_s=0.0, garbage_interval_s=1e6, flush_age_s=1e6)
 TTL_S = 1_000.0
 DATA = pattern(7, 50_000)
@@ -78,10 +80,10 @@ async def delete(owner: Owner) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [truncate, delete])
 @pytest.mark.parametrize("owned", [True, False], ids=["owner", "reader"])
-def test_chunks_stay_until_the_pin_expires(
+async def test_chunks_stay_until_the_pin_expires(
     change: Callable[[Owner], Awaitable[None]], owned: bool
 ) -> None:
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await filled(made)
         await owner.container.append("a", b"not flushed")
         reader: Container | ReadContainer = owner.container if owned else await made.open_reader()
@@ -102,14 +104,10 @@ def test_chunks_stay_until_the_pin_expires(
         await reader.close()
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_what_went_before_the_pin_was_there_is_not_named() -> None:
+async def test_what_went_before_the_pin_was_there_is_not_named() -> None:
     """The second look is behind the pin: between the first one and the pin anything may happen."""
-
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await filled(made)
         reader = await made.open_reader()
         looks = 0
@@ -133,12 +131,9 @@ def test_what_went_before_the_pin_was_there_is_not_named() -> None:
         await reader.close()
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_an_owner_who_was_overtaken_maps_nothing() -> None:
-    async def story(made: World) -> None:
+async def test_an_owner_who_was_overtaken_maps_nothing() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await filled(made)
         newer = await made.open(takeover=True, index="newer")
         await truncate(newer)
@@ -151,12 +146,9 @@ def test_an_owner_who_was_overtaken_maps_nothing() -> None:
         await close_quietly(owner)
         await close_quietly(newer)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_nothing_that_is_wanted_leaves_no_pin() -> None:
-    async def story(made: World) -> None:
+async def test_nothing_that_is_wanted_leaves_no_pin() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await made.open()
         assert await owner.container.pins.pinned_maps(everything, TTL_S) is None
         with pytest.raises(SegmentNotFoundError):
@@ -164,12 +156,9 @@ def test_nothing_that_is_wanted_leaves_no_pin() -> None:
         assert not made.names("system/pins/")
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_a_pin_is_given_back_when_what_is_wanted_went_ahead_of_it() -> None:
-    async def story(made: World) -> None:
+async def test_a_pin_is_given_back_when_what_is_wanted_went_ahead_of_it() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await filled(made)
         reader = await made.open_reader()
         look = reader.pins._later
@@ -190,12 +179,9 @@ def test_a_pin_is_given_back_when_what_is_wanted_went_ahead_of_it() -> None:
         await reader.close()
         await close_quietly(owner)
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_a_pin_of_a_lineage_that_ended_meanwhile_makes_way_for_one_of_the_next() -> None:
-    async def story(made: World) -> None:
+async def test_a_pin_of_a_lineage_that_ended_meanwhile_makes_way_for_one_of_the_next() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await filled(made)
         reader = await made.open_reader()
         look = reader.pins._later
@@ -230,17 +216,11 @@ def test_a_pin_of_a_lineage_that_ended_meanwhile_makes_way_for_one_of_the_next()
         for one in (reader, *newer):
             await one.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_an_older_length_is_a_prefix() -> None:
-    async def story(made: World) -> None:
+async def test_an_older_length_is_a_prefix() -> None:
+    async with world(settings=SETTINGS) as made:
         owner = await filled(made)
         found = await owner.container.pins.pinned_maps(lambda _: [("a", 12_345)], TTL_S)
         assert found is not None
         assert [(one.start, one.end) for one in found.maps] == [(0, 12_345)]
         await close_quietly(owner)
-
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))

@@ -22,6 +22,8 @@ from tests.support.container.container_world import (
     world,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(chunk_bytes=4 * MIB, flush_bytes=2 * MIB, flush_age_s=20.0)
 NAMES = ("a/1", "a/b/1", "a/b/2", "c")
 RULES = (
@@ -160,8 +162,8 @@ class Play:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_rules_cut_what_they_say_and_nothing_else(seed: int) -> None:
-    async def work(place: World) -> None:
+async def test_rules_cut_what_they_say_and_nothing_else(seed: int) -> None:
+    async with world(seed, settings=SETTINGS) as place:
         owner = await place.open()
         for name in NAMES:
             await owner.container.create(name)
@@ -175,9 +177,6 @@ def test_rules_cut_what_they_say_and_nothing_else(seed: int) -> None:
         await place.check(play.owner, strict=False)
         await play.owner.container.close()
 
-    with world(seed, settings=SETTINGS) as place:
-        place.run(work(place))
-
 
 def _rule(
     name: str = "", *, bytes_max: int | None = None, age_max_ms: int | None = None
@@ -188,8 +187,8 @@ def _rule(
 
 
 @pytest.mark.slow
-def test_the_background_cuts_and_chunks_are_freed() -> None:
-    async def work(place: World) -> None:
+async def test_the_background_cuts_and_chunks_are_freed() -> None:
+    async with world(settings=SETTINGS) as place:
         owner = await place.open()
         container = owner.container
         await container.create("log")
@@ -206,12 +205,9 @@ def test_the_background_cuts_and_chunks_are_freed() -> None:
         assert info.start_offset == info.length == 30 * MIB
         await container.close()
 
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))
 
-
-def test_what_is_not_flushed_stays() -> None:
-    async def work(place: World) -> None:
+async def test_what_is_not_flushed_stays() -> None:
+    async with world(settings=SETTINGS) as place:
         owner = await place.open(settings=with_settings(flush_age_s=3600.0))
         container = owner.container
         await container.create("log")
@@ -224,9 +220,6 @@ def test_what_is_not_flushed_stays() -> None:
         assert (info.start_offset, info.length) == (2 * KIB, 4 * KIB)
         await container.close()
 
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))
-
 
 async def _until_cut(owner: Owner, name: str) -> None:
     for _ in range(300):
@@ -237,11 +230,10 @@ async def _until_cut(owner: Owner, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_round_goes_on_where_a_dead_owner_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_round_goes_on_where_a_dead_owner_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention_module, "ROWS_PER_SLICE", 3)
     monkeypatch.setattr(retention_module, "PAGE_PAUSE_S", 5.0)
-
-    async def work(place: World) -> None:
+    async with world(settings=SETTINGS) as place:
         owner = await place.open()
         names = [f"s{number}" for number in range(8)]
         for name in names:
@@ -266,12 +258,9 @@ def test_a_round_goes_on_where_a_dead_owner_stopped(monkeypatch: pytest.MonkeyPa
         assert not owner.rows.tasks(0)
         await owner.container.close()
 
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))
 
-
-def test_a_fenced_owner_cuts_nothing() -> None:
-    async def work(place: World) -> None:
+async def test_a_fenced_owner_cuts_nothing() -> None:
+    async with world(settings=SETTINGS) as place:
         old = await place.open()
         await old.container.create("log")
         await old.container.append("log", bytes(MIB))
@@ -285,14 +274,10 @@ def test_a_fenced_owner_cuts_nothing() -> None:
         await close_quietly(old)
         await new.container.close()
 
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))
 
-
-def test_a_segment_that_is_made_anew_is_not_cut_by_the_old_one() -> None:
+async def test_a_segment_that_is_made_anew_is_not_cut_by_the_old_one() -> None:
     """The plan of a page is made segment by segment, so it is never about one that is gone."""
-
-    async def work(place: World) -> None:
+    async with world(settings=SETTINGS) as place:
         owner = await place.open()
         container = owner.container
         for name in ("a", "b"):
@@ -316,12 +301,9 @@ def test_a_segment_that_is_made_anew_is_not_cut_by_the_old_one() -> None:
         assert (await container.info("b")).start_offset == 0
         await container.close()
 
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))
 
-
-def test_readers_see_rules_and_plans_and_change_nothing() -> None:
-    async def work(place: World) -> None:
+async def test_readers_see_rules_and_plans_and_change_nothing() -> None:
+    async with world(settings=SETTINGS) as place:
         owner = await place.open()
         await owner.container.create("log")
         await owner.container.append("log", bytes(4 * MIB))
@@ -346,15 +328,11 @@ def test_readers_see_rules_and_plans_and_change_nothing() -> None:
         await reader.close()
         await owner.container.close()
 
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))
 
-
-def test_rules_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rules_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention_module, "RULES_MAX", 2)
     monkeypatch.setattr(retention_rules, "PAGE", 1)
-
-    async def work(place: World) -> None:
+    async with world(settings=SETTINGS) as place:
         owner = await place.open()
         await owner.container.retention.set(_rule("a", bytes_max=1))
         await owner.container.retention.set(_rule("b", bytes_max=1))
@@ -368,6 +346,3 @@ def test_rules_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.gather(*sets)
         assert [rule.name for rule in await owner.container.retention.rules()] == ["b", "c", "d"]
         await owner.container.close()
-
-    with world(settings=SETTINGS) as place:
-        place.run(work(place))

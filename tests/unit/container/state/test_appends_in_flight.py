@@ -10,15 +10,16 @@ from siltstone.container.state.batch import LOG_INDEX, TOLD_COUNT, Batch
 from siltstone.core.constants import MIB
 from siltstone.core.errors import OffsetError
 from siltstone.core.records.piece import ControlKind
-from tests.support.container.container_world import World, world
+from tests.support.container.container_world import world
 
 FRAME = 7 * MIB
 """Two of these do not fit in one frame."""
 
 
 @pytest.mark.slow
-def test_they_begin_in_the_order_of_the_calls_whatever_their_kind() -> None:
-    async def story(made: World) -> None:
+@pytest.mark.virtual_time
+async def test_they_begin_in_the_order_of_the_calls_whatever_their_kind() -> None:
+    async with world() as made:
         container = (await made.open()).container
         await container.create("a")
         # The first one finds the segment by its row, since nobody used it yet.
@@ -38,12 +39,10 @@ def test_they_begin_in_the_order_of_the_calls_whatever_their_kind() -> None:
         assert offsets == [sum(lengths[:count]) for count in range(len(lengths))]
         await container.close()
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_their_bytes_are_taken_by_the_call() -> None:
-    async def story(made: World) -> None:
+@pytest.mark.virtual_time
+async def test_their_bytes_are_taken_by_the_call() -> None:
+    async with world() as made:
         container = (await made.open()).container
         await container.create("a")
         data = bytearray(b"before")
@@ -57,14 +56,11 @@ def test_their_bytes_are_taken_by_the_call() -> None:
         assert await container.read("a", 0, 99) == b"before"
         await container.close()
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_many_are_told_in_several_turns_and_those_given_up_are_passed_over() -> None:
+@pytest.mark.virtual_time
+async def test_many_are_told_in_several_turns_and_those_given_up_are_passed_over() -> None:
     count = 3 * TOLD_COUNT + 1
-
-    async def story(made: World) -> None:
+    async with world() as made:
         container = (await made.open()).container
         await container.create("a")
         await container.append("a", b"0")
@@ -79,41 +75,33 @@ def test_many_are_told_in_several_turns_and_those_given_up_are_passed_over() -> 
         assert (await container.info("a")).length == count + 1
         await container.close()
 
-    with world() as made:
-        made.run(story(made))
+
+async def test_who_is_not_told_yet_is_told_when_the_container_is_stopped() -> None:
+    loop = asyncio.get_running_loop()
+    batch = Batch()
+    batch.futures = futures = [loop.create_future() for _ in range(2 * TOLD_COUNT)]
+    batch.results = list(range(len(futures)))
+    telling = asyncio.create_task(batch.tell(5))
+    await asyncio.sleep(0)
+    assert [future.done() for future in futures] == [True] * TOLD_COUNT + [False] * TOLD_COUNT
+    telling.cancel()
+    await asyncio.wait([telling])
+    assert [future.result() for future in futures] == list(range(len(futures)))
 
 
-def test_who_is_not_told_yet_is_told_when_the_container_is_stopped() -> None:
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        batch = Batch()
-        batch.futures = futures = [loop.create_future() for _ in range(2 * TOLD_COUNT)]
-        batch.results = list(range(len(futures)))
-        telling = asyncio.create_task(batch.tell(5))
-        await asyncio.sleep(0)
-        assert [future.done() for future in futures] == [True] * TOLD_COUNT + [False] * TOLD_COUNT
-        telling.cancel()
-        await asyncio.wait([telling])
-        assert [future.result() for future in futures] == list(range(len(futures)))
-
-    asyncio.run(story())
+async def test_who_put_a_control_record_gets_the_index_of_its_frame() -> None:
+    loop = asyncio.get_running_loop()
+    batch = Batch()
+    batch.controls.append(bytes([ControlKind.CHECKPOINT]))
+    batch.futures = futures = [loop.create_future(), loop.create_future()]
+    batch.results = [17, LOG_INDEX]
+    await batch.tell(5)
+    assert [future.result() for future in futures] == [17, 5]
 
 
-def test_who_put_a_control_record_gets_the_index_of_its_frame() -> None:
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        batch = Batch()
-        batch.controls.append(bytes([ControlKind.CHECKPOINT]))
-        batch.futures = futures = [loop.create_future(), loop.create_future()]
-        batch.results = [17, LOG_INDEX]
-        await batch.tell(5)
-        assert [future.result() for future in futures] == [17, 5]
-
-    asyncio.run(story())
-
-
-def test_a_frame_that_is_being_told_lets_no_barrier_wait() -> None:
-    async def story(made: World) -> None:
+@pytest.mark.virtual_time
+async def test_a_frame_that_is_being_told_lets_no_barrier_wait() -> None:
+    async with world() as made:
         container = (await made.open()).container
         await container.create("a")
         await container.append("a", b"0")
@@ -125,6 +113,3 @@ def test_a_frame_that_is_being_told_lets_no_barrier_wait() -> None:
             assert not await container._parts.pipeline.settled()
         await asyncio.gather(*futures)
         await container.close()
-
-    with world() as made:
-        made.run(story(made))

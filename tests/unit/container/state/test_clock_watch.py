@@ -13,6 +13,8 @@ from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.support.container.container_world import Owner, World, with_settings, world
 
+pytestmark = pytest.mark.virtual_time
+
 HOUR_S = 3_600.0
 YEAR_S = 365 * 24 * HOUR_S
 
@@ -96,8 +98,8 @@ async def opened(made: World, machine: Machine) -> Owner:
     return await made.open(environment=machine)
 
 
-def test_an_owner_whose_clock_jumps_ahead_cuts_nothing_that_is_young() -> None:
-    async def work(made: World) -> None:
+async def test_an_owner_whose_clock_jumps_ahead_cuts_nothing_that_is_young() -> None:
+    async with world(settings=with_settings(flush_age_s=1e9, chunk_bytes=8 * MIB)) as made:
         machine = play_with(made)
         owner = await opened(made, machine)
         await owner.container.create("log")
@@ -118,13 +120,10 @@ def test_an_owner_whose_clock_jumps_ahead_cuts_nothing_that_is_young() -> None:
         assert 0 < cut.cut_offset <= 2 * MIB
         await owner.container.close()
 
-    with world(settings=with_settings(flush_age_s=1e9, chunk_bytes=8 * MIB)) as made:
-        made.run(work(made))
-
 
 @pytest.mark.parametrize("ahead_s", [30.0, 2 * HOUR_S, 10 * YEAR_S])
-def test_who_opens_behind_a_clock_that_was_ahead_is_told(ahead_s: float) -> None:
-    async def work(made: World) -> None:
+async def test_who_opens_behind_a_clock_that_was_ahead_is_told(ahead_s: float) -> None:
+    async with world(settings=with_settings(flush_age_s=1e9)) as made:
         wrong, right = play_with(made), play_with(made)
         wrong.ahead_s = ahead_s
         owner = await opened(made, wrong)
@@ -140,6 +139,3 @@ def test_who_opens_behind_a_clock_that_was_ahead_is_told(ahead_s: float) -> None
             assert health.clock_behind_s == pytest.approx(ahead_s, abs=1.0)
             assert health.state is HealthState.OK
         await owner.container.close()
-
-    with world(settings=with_settings(flush_age_s=1e9)) as made:
-        made.run(work(made))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -47,23 +48,23 @@ from tests.support.container.container_world import (
     world,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 Story = Callable[[World, Owner], Awaitable[None]]
 LOST = (LogError, OutcomeUnknownError, ClosedError)
 
 
-def play(
-    story: Story, settings: ContainerSettings = SETTINGS, latency: Latency | None = None
-) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned(
+    settings: ContainerSettings = SETTINGS, latency: Latency | None = None
+) -> AsyncIterator[tuple[World, Owner]]:
+    async with world(settings=settings) as made:
         owner = await made.open()
         await owner.container.create("a")
         if latency is not None:
             made.environment.latency = latency
-        await story(made, owner)
+        yield made, owner
         await owner.container.close()
-
-    with world(settings=settings) as made:
-        made.run(whole(made))
 
 
 async def appended(container: Any, data: bytes, name: str = "a", **choices: Any) -> int:
@@ -73,8 +74,8 @@ async def appended(container: Any, data: bytes, name: str = "a", **choices: Any)
 # --- limits and names -----------------------------------------------------------------------------
 
 
-def test_an_append_fits_in_a_frame_or_not_at_all() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_an_append_fits_in_a_frame_or_not_at_all() -> None:
+    async with owned(with_settings(chunk_bytes=64 * MIB)) as (_, owner):
         container = owner.container
         limit = container.frame_data_max
         assert 7 * MIB < limit < 8 * MIB
@@ -91,24 +92,19 @@ def test_an_append_fits_in_a_frame_or_not_at_all() -> None:
         assert (await container.info("a")).length == limit
         assert await container.table_get("t", b"k") is None
 
-    play(story, with_settings(chunk_bytes=64 * MIB))
-
 
 @pytest.mark.parametrize("name", ["", "x\0y", "x" * 1_025, "é" * 600, "_system/x", "\ud800"])
-def test_names_that_no_segment_has(name: str) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_names_that_no_segment_has(name: str) -> None:
+    async with owned() as (_, owner):
         with pytest.raises(SegmentNameError):
             await owner.container.create(name)
         with pytest.raises(SegmentNameError):
             await owner.container.create_table(name)
 
-    play(story)
 
-
-def test_names_are_compared_as_bytes_and_listed_in_their_order() -> None:
+async def test_names_are_compared_as_bytes_and_listed_in_their_order() -> None:
     names = ["b", "a/b", "a", "Z", "é", "e\u0301", "a" * 1_024, "a b", "日本"]
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (_, owner):
         await owner.container.delete("a")
         for name in names:
             await owner.container.create(name)
@@ -120,11 +116,9 @@ def test_names_are_compared_as_bytes_and_listed_in_their_order() -> None:
             assert await owner.container.read(name, 0, 2_000) == name.encode()
         assert [i.name for i in await owner.container.list_segments("a", "a", 2)] == ["a b", "a/b"]
 
-    play(story)
 
-
-def test_what_is_there_already_and_what_is_not() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_what_is_there_already_and_what_is_not() -> None:
+    async with owned() as (_, owner):
         container = owner.container
         with pytest.raises(SegmentExistsError):
             await container.create("a")
@@ -149,14 +143,12 @@ def test_what_is_there_already_and_what_is_not() -> None:
         with pytest.raises(TableNotFoundError):
             await container.commit([Put("x", b"", b"")])
 
-    play(story)
-
 
 # --- answers wait for what they rest on -----------------------------------------------------------
 
 
-def test_a_failed_condition_is_told_when_its_cause_is_acknowledged() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_failed_condition_is_told_when_its_cause_is_acknowledged() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.create_table("t")
         made.environment.latency = lambda pool, chance: 2.0 if "log" in pool.name else 0.0
@@ -174,11 +166,9 @@ def test_a_failed_condition_is_told_when_its_cause_is_acknowledged() -> None:
         with pytest.raises(OffsetError):
             await second
 
-    play(story)
 
-
-def test_a_failed_condition_dies_with_its_cause() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_failed_condition_dies_with_its_cause() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.create_table("t")
         made.environment.latency = lambda pool, chance: 2.0 if "log" in pool.name else 0.0
@@ -191,11 +181,9 @@ def test_a_failed_condition_dies_with_its_cause() -> None:
         results = await asyncio.gather(cause, late, return_exceptions=True)
         assert [type(result) for result in results] == [OutcomeUnknownError] * 2
 
-    play(story)
 
-
-def test_an_empty_append_waits_for_the_length_that_it_tells() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_an_empty_append_waits_for_the_length_that_it_tells() -> None:
+    async with owned() as (made, owner):
         # Only an open segment takes bytes before anything is awaited.
         assert (await owner.container.info("a")).length == 0
         made.environment.latency = lambda pool, chance: 2.0 if "log" in pool.name else 0.0
@@ -204,11 +192,9 @@ def test_an_empty_append_waits_for_the_length_that_it_tells() -> None:
         assert filling.done()
         assert (await owner.container.info("a")).length == 5
 
-    play(story)
 
-
-def test_a_pending_create_or_delete_is_told_when_it_is_acknowledged() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_pending_create_or_delete_is_told_when_it_is_acknowledged() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         made.environment.latency = lambda pool, chance: 2.0 if "log" in pool.name else 0.0
         owner.log.plan.fail("append", 1, applied=False)
@@ -224,15 +210,13 @@ def test_a_pending_create_or_delete_is_told_when_it_is_acknowledged() -> None:
         results = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(result) for result in results] == [OutcomeUnknownError] * len(calls), results
 
-    play(story)
-
 
 # --- ends -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_a_container_that_failed_or_closed_does_nothing_more(closed: bool) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_container_that_failed_or_closed_does_nothing_more(closed: bool) -> None:
+    async with owned() as (_, owner):
         container = owner.container
         await container.create_table("t")
         await container.create("sealed")
@@ -279,11 +263,9 @@ def test_a_container_that_failed_or_closed_does_nothing_more(closed: bool) -> No
                 continue
         assert not answered
 
-    play(story)
 
-
-def test_a_cancelled_append_frees_its_caller_at_once() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_cancelled_append_frees_its_caller_at_once() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         made.environment.latency = lambda pool, chance: 4.0 if "log" in pool.name else 0.0
         calls = [asyncio.create_task(appended(container, b"%d" % n)) for n in range(3)]
@@ -297,12 +279,14 @@ def test_a_cancelled_append_frees_its_caller_at_once() -> None:
         assert await calls[2] == 2
         assert await container.read("a", 0, 9) == b"012"
 
-    play(story)
-
 
 @pytest.mark.slow
-def test_a_log_that_hangs_lets_only_so_much_pile_up() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_log_that_hangs_lets_only_so_much_pile_up() -> None:
+
+    settings = with_settings(
+        chunk_bytes=64 * MIB, unflushed_bytes_max=12 * MIB, append_deadline_s=20.0
+    )
+    async with owned(settings) as (made, owner):
         container = owner.container
         hanging = made.environment.latency
         made.environment.latency = lambda pool, chance: 1e4 if "log" in pool.name else 0.0
@@ -321,17 +305,12 @@ def test_a_log_that_hangs_lets_only_so_much_pile_up() -> None:
         made.environment.latency = hanging
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    settings = with_settings(
-        chunk_bytes=64 * MIB, unflushed_bytes_max=12 * MIB, append_deadline_s=20.0
-    )
-    play(story, settings)
-
 
 # --- a full tier 1 --------------------------------------------------------------------------------
 
 
-def test_a_full_log_takes_back_what_was_assigned() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_full_log_takes_back_what_was_assigned() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         writer = await container.register_writer("a", "w")
         await container.append("a", b"kept")
@@ -360,11 +339,9 @@ def test_a_full_log_takes_back_what_was_assigned() -> None:
         assert await container.read("a", 2, 99) == b"ptmore333"
         await made.check(owner)
 
-    play(story)
 
-
-def test_a_flush_that_finds_the_log_full_leaves_no_orphan() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_flush_that_finds_the_log_full_leaves_no_orphan() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 9_000))
         await container.flush()
@@ -379,14 +356,12 @@ def test_a_flush_that_finds_the_log_full_leaves_no_orphan() -> None:
         await made.check(owner)
         assert await container.read("a", 0, 18_000) == pattern(1, 9_000) + pattern(2, 9_000)
 
-    play(story)
-
 
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_idle_segments_leave_memory_and_come_back() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_idle_segments_leave_memory_and_come_back() -> None:
+    async with owned(with_settings(segments_idle_max=8)) as (made, owner):
         container = owner.container
         writers = {}
         for number in range(40):
@@ -404,11 +379,9 @@ def test_idle_segments_leave_memory_and_come_back() -> None:
         await container.flush()
         await made.check(owner)
 
-    play(story, with_settings(segments_idle_max=8))
 
-
-def test_a_segment_stays_in_memory_while_a_writer_of_it_is_made() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_segment_stays_in_memory_while_a_writer_of_it_is_made() -> None:
+    async with owned(with_settings(segments_idle_max=1)) as (_, owner):
         container = owner.container
         await container.create("b")
         making = asyncio.ensure_future(container.register_writer("a", "w"))
@@ -418,10 +391,8 @@ def test_a_segment_stays_in_memory_while_a_writer_of_it_is_made() -> None:
             await container.append_as("a", 99, 1, b"nobody's")
         assert await container.append_as("a", (await making).number, 1, b"mine") == 0
 
-    play(story, with_settings(segments_idle_max=1))
 
-
-def test_busy_segments_are_not_all_looked_at_for_each_one_that_is_opened(
+async def test_busy_segments_are_not_all_looked_at_for_each_one_that_is_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked = 0
@@ -433,8 +404,7 @@ def test_busy_segments_are_not_all_looked_at_for_each_one_that_is_opened(
 
     was_idle = OpenSegment.idle.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(OpenSegment, "idle", property(idle))
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned(with_settings(segments_idle_max=10)) as (made, owner):
         container = owner.container
         opened = container._parts.pipeline.replica.by_id
         for number in range(100):
@@ -449,11 +419,9 @@ def test_busy_segments_are_not_all_looked_at_for_each_one_that_is_opened(
         assert len(opened) <= 10
         await made.check(owner)
 
-    play(story, with_settings(segments_idle_max=10))
 
-
-def test_a_commit_takes_more_segments_than_may_be_idle() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_commit_takes_more_segments_than_may_be_idle() -> None:
+    async with owned(with_settings(segments_idle_max=1)) as (made, owner):
         container = owner.container
         names = [f"s{number}" for number in range(6)]
         for name in names:
@@ -470,13 +438,13 @@ def test_a_commit_takes_more_segments_than_may_be_idle() -> None:
         await container.flush()
         await made.check(owner)
 
-    play(story, with_settings(segments_idle_max=1))
 
-
-def test_the_longest_idle_writer_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_longest_idle_writer_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("siltstone.container.changes.segment_changes.WRITERS_MAX", 5)
 
-    async def story(made: World, owner: Owner) -> None:
+    async with world() as made:
+        owner = await made.open()
+        await owner.container.create("a")
         container = owner.container
         numbers = {}
         for name in "abcde":
@@ -500,25 +468,17 @@ def test_the_longest_idle_writer_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         again = await container.register_writer("a", gone[0])
         assert (again.sequence, again.number in numbers.values()) == (-1, False)
         await made.crash(owner, keep_index=False)
-
-    async def whole(made: World) -> None:
-        owner = await made.open()
-        await owner.container.create("a")
-        await story(made, owner)
         owner = await made.open()
         with pytest.raises(WriterExpiredError):
             await owner.container.append_as("a", 999, 0, b"x")
         await owner.container.close()
 
-    with world() as made:
-        made.run(whole(made))
-
 
 # --- slow storage ---------------------------------------------------------------------------------
 
 
-def test_calls_that_hang_cost_no_byte() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_calls_that_hang_cost_no_byte() -> None:
+    async with owned(with_settings(storage_deadline_s=5.0, storage_threads=64)) as (made, owner):
         container = owner.container
         quick = made.environment.latency
         made.environment.latency = lambda pool, chance: (
@@ -535,17 +495,16 @@ def test_calls_that_hang_cost_no_byte() -> None:
         assert container.stats().unflushed_bytes == 0
         await made.check(owner, strict=False)
 
-    play(story, with_settings(storage_deadline_s=5.0, storage_threads=64))
-
 
 # --- joining --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("small_bytes", [0, MIB])
-def test_the_same_concat_twice_at_once(small_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_same_concat_twice_at_once(
+    small_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("siltstone.container.changes.concat.SMALL_BYTES", small_bytes)
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned(latency=lambda pool, chance: 0.1) as (_, owner):
         container = owner.container
         await container.append("a", b"12345")
         await container.create("b")
@@ -555,13 +514,12 @@ def test_the_same_concat_twice_at_once(small_bytes: int, monkeypatch: pytest.Mon
         assert results == [5, 5, 5]
         assert await container.read("a", 0, 99) == b"12345678"
 
-    play(story, latency=lambda pool, chance: 0.1)
 
-
-def test_a_large_concat_wakes_those_who_wait_for_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_concat_wakes_those_who_wait_for_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("siltstone.container.changes.concat.SMALL_BYTES", 0)
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.create("b")
         await container.append("b", b"678")
@@ -573,11 +531,9 @@ def test_a_large_concat_wakes_those_who_wait_for_bytes(monkeypatch: pytest.Monke
         assert waiting.done()
         assert (await waiting).length == 3
 
-    play(story)
 
-
-def test_one_segment_that_can_not_be_flushed_does_not_stop_the_garbage_of_others() -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_one_segment_that_can_not_be_flushed_does_not_stop_the_garbage_of_others() -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 9_000))
         await container.create("b")
@@ -588,8 +544,6 @@ def test_one_segment_that_can_not_be_flushed_does_not_stop_the_garbage_of_others
         await container.flush()
         await made.environment.sleep(60)
         assert not [name for name in made.names() if "/b/" in name]
-
-    play(story)
 
 
 def test_plan_is_used() -> None:

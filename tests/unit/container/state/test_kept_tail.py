@@ -22,7 +22,9 @@ from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.support.container.container_world import SETTINGS, Owner, World, pattern, world
+from tests.support.container.container_world import SETTINGS, Owner, pattern, world
+
+pytestmark = pytest.mark.virtual_time
 
 NEVER = replace(
     SETTINGS,
@@ -89,12 +91,13 @@ async def step(chance: Random, owner: Owner, model: dict[str, bytearray]) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["memory", "file"])
 @pytest.mark.parametrize("seed", range(3))
-def test_reads_show_what_was_appended_while_an_owner_flushes_and_truncates(
+async def test_reads_show_what_was_appended_while_an_owner_flushes_and_truncates(
     seed: int, kind: str, tmp_path: Path
 ) -> None:
     chance = Random(seed)
 
-    async def story(made: World) -> None:
+    new_log = None if kind == "memory" else (lambda: on_disk(tmp_path))
+    async with world(seed, settings=NEVER, new_log=new_log) as made:
         owner = await made.open()
         await owner.container.create("s0")
         model = {"s0": bytearray()}
@@ -121,16 +124,11 @@ def test_reads_show_what_was_appended_while_an_owner_flushes_and_truncates(
             assert await again.container.read(name, 0, len(whole)) == whole
         await again.container.close()
 
-    new_log = None if kind == "memory" else (lambda: on_disk(tmp_path))
-    with world(seed, settings=NEVER, new_log=new_log) as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize("cut", [0, 1, 4_999, 5_000, 9_999])
-def test_bytes_that_left_the_log_are_read_from_chunks(cut: int) -> None:
+async def test_bytes_that_left_the_log_are_read_from_chunks(cut: int) -> None:
     """The reader does not know of the flush, and has no reason to look before it reads."""
-
-    async def story(made: World) -> None:
+    async with world(settings=NEVER) as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -146,12 +144,9 @@ def test_bytes_that_left_the_log_are_read_from_chunks(cut: int) -> None:
         await reader.close()
         await container.close()
 
-    with world(settings=NEVER) as made:
-        made.run(story(made))
 
-
-def test_an_owner_that_boots_keeps_what_is_in_no_chunk_and_nothing_else() -> None:
-    async def story(made: World) -> None:
+async def test_an_owner_that_boots_keeps_what_is_in_no_chunk_and_nothing_else() -> None:
+    async with world(settings=NEVER) as made:
         owner = await made.open()
         container = owner.container
         for name in ("a", "b", "gone"):
@@ -173,14 +168,11 @@ def test_an_owner_that_boots_keeps_what_is_in_no_chunk_and_nothing_else() -> Non
         assert await again.container.read("a", 0, 10_000) == flushed + kept
         await again.container.close()
 
-    with world(settings=NEVER) as made:
-        made.run(story(made))
 
-
-def test_a_byte_that_was_changed_in_the_log_is_noticed_when_it_is_asked_for(
+async def test_a_byte_that_was_changed_in_the_log_is_noticed_when_it_is_asked_for(
     tmp_path: Path,
 ) -> None:
-    async def story(made: World) -> None:
+    async with world(settings=NEVER, new_log=lambda: on_disk(tmp_path)) as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -207,12 +199,9 @@ def test_a_byte_that_was_changed_in_the_log_is_noticed_when_it_is_asked_for(
         await reader.close()
         await made.crash(owner)
 
-    with world(settings=NEVER, new_log=lambda: on_disk(tmp_path)) as made:
-        made.run(story(made))
 
-
-def test_another_frame_in_its_place_is_not_shown() -> None:
-    async def story(made: World) -> None:
+async def test_another_frame_in_its_place_is_not_shown() -> None:
+    async with world(settings=NEVER) as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -228,12 +217,9 @@ def test_another_frame_in_its_place_is_not_shown() -> None:
         await reader.close()
         await made.crash(owner)
 
-    with world(settings=NEVER) as made:
-        made.run(story(made))
 
-
-def test_no_more_than_some_frames_are_kept_and_each_is_read_once_in_a_row() -> None:
-    async def story(made: World) -> None:
+async def test_no_more_than_some_frames_are_kept_and_each_is_read_once_in_a_row() -> None:
+    async with world(settings=NEVER) as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -262,12 +248,9 @@ def test_no_more_than_some_frames_are_kept_and_each_is_read_once_in_a_row() -> N
         await reader.close()
         await made.crash(owner)
 
-    with world(settings=NEVER) as made:
-        made.run(story(made))
 
-
-def test_who_follows_a_log_reads_its_end_without_asking_it_again() -> None:
-    async def story(made: World) -> None:
+async def test_who_follows_a_log_reads_its_end_without_asking_it_again() -> None:
+    async with world(settings=NEVER) as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -282,6 +265,3 @@ def test_who_follows_a_log_reads_its_end_without_asking_it_again() -> None:
         assert buffer == b"news"
         await reader.close()
         await made.crash(owner)
-
-    with world(settings=NEVER) as made:
-        made.run(story(made))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import mmap
 from array import array
 from collections.abc import Callable
@@ -154,28 +153,25 @@ def test_no_verb_takes_what_is_no_bytes(kinds: Store, name: str, kind: str, verb
     assert segment.info().length == 0
 
 
-def test_asyncio_takes_the_same(folder: Path, tmp_path: Path) -> None:
-    async def story() -> None:
-        siltstone.init(tmp_path / "own")
-        async with await siltstone.open_async(tmp_path / "own") as store:
-            table = await store.create_table("t")
-            for kind, (data, expected) in BUFFERS.items():
-                segment = await store.create(kind)
-                assert await segment.append(data) == 0
-                await segment.append_many([data, b"", data])
-                writer = await segment.writer("w")
-                await writer.append(data, sequence=numpy.int64(3))
-                buffered = segment.buffered(buffer_bytes=numpy.int32(1000))
-                await buffered.write(data)
-                await buffered.close()
-                await table.put(data, data)
-                length = numpy.uint64((await segment.info()).length)
-                assert await segment.read(numpy.uint8(0), length) == expected * 5
-            for data in NONE_AT_ALL.values():
-                with pytest.raises(TypeError):
-                    await segment.append(data)
-
-    asyncio.run(story())
+async def test_asyncio_takes_the_same(folder: Path, tmp_path: Path) -> None:
+    siltstone.init(tmp_path / "own")
+    async with await siltstone.open_async(tmp_path / "own") as store:
+        table = await store.create_table("t")
+        for kind, (data, expected) in BUFFERS.items():
+            segment = await store.create(kind)
+            assert await segment.append(data) == 0
+            await segment.append_many([data, b"", data])
+            writer = await segment.writer("w")
+            await writer.append(data, sequence=numpy.int64(3))
+            buffered = segment.buffered(buffer_bytes=numpy.int32(1000))
+            await buffered.write(data)
+            await buffered.close()
+            await table.put(data, data)
+            length = numpy.uint64((await segment.info()).length)
+            assert await segment.read(numpy.uint8(0), length) == expected * 5
+        for data in NONE_AT_ALL.values():
+            with pytest.raises(TypeError):
+                await segment.append(data)
 
 
 def test_what_has_no_buffer_says_why() -> None:

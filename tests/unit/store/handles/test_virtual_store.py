@@ -6,7 +6,8 @@ say, not before; a store whose log failed serves again by itself; nothing acknow
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ from siltstone.store.manifest import create_manifest
 from siltstone.store.opening import open_async_store
 from siltstone.testing.virtual_time import VirtualEnvironment
 from siltstone.tier1.memory.shared_log import forget_logs
+from tests.support.async_tests import running_clock
+
+pytestmark = pytest.mark.virtual_time
 
 FLUSH_AGE_S = 300.0
 
@@ -45,7 +49,7 @@ class Life:
     """A store in memory, the time that it lives on, and what lies on long-term storage."""
 
     def __init__(self, folder: Path) -> None:
-        self.environment = VirtualEnvironment(1)
+        self.environment = VirtualEnvironment(1, clock=running_clock())
         self.name = folder.name
         self.file = folder / "siltstone.yaml"
         self.file.write_text(SETTINGS.format(name=self.name), encoding="utf-8")
@@ -73,16 +77,12 @@ class Life:
         return self.environment.monotonic() - start
 
 
-def play(folder: Path, story: Callable[[Life, AsyncStore], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def opened_store(folder: Path) -> AsyncIterator[tuple[Life, AsyncStore]]:
     life = Life(folder)
-
-    async def whole() -> None:
-        async with await life.open() as store:
-            await story(life, store)
-
     try:
-        with life.environment.runner() as runner:
-            runner.run(whole())
+        async with await life.open() as store:
+            yield life, store
     finally:
         forget_bucket(life.name)
         forget_logs(life.name)
@@ -95,19 +95,17 @@ async def filled(store: AsyncStore, name: str = "a") -> AsyncSegment:
 
 
 @pytest.mark.slow
-def test_flush_by_age(tmp_path: Path) -> None:
-    async def story(life: Life, store: AsyncStore) -> None:
+async def test_flush_by_age(tmp_path: Path) -> None:
+    async with opened_store(tmp_path) as (life, store):
         segment = await filled(store)
         waited = await life.until(lambda: bool(life.data()), FLUSH_AGE_S)
         assert waited >= FLUSH_AGE_S - SLACK_S
         assert (await segment.info()).flushed_length == 5
 
-    play(tmp_path, story)
-
 
 @pytest.mark.slow
-def test_checkpoint_by_age(tmp_path: Path) -> None:
-    async def story(life: Life, store: AsyncStore) -> None:
+async def test_checkpoint_by_age(tmp_path: Path) -> None:
+    async with opened_store(tmp_path) as (life, store):
         await filled(store)
         used = store.container_index("a")
 
@@ -119,12 +117,10 @@ def test_checkpoint_by_age(tmp_path: Path) -> None:
         assert waited >= CHECKPOINT_AGE_S - SLACK_S
         assert versions()[1 - used] == 0, "nothing changed there"
 
-    play(tmp_path, story)
-
 
 @pytest.mark.slow
-def test_garbage_waits_for_its_delay(tmp_path: Path) -> None:
-    async def story(life: Life, store: AsyncStore) -> None:
+async def test_garbage_waits_for_its_delay(tmp_path: Path) -> None:
+    async with opened_store(tmp_path) as (life, store):
         segment = await filled(store)
         await store.flush()
         assert life.data()
@@ -134,13 +130,11 @@ def test_garbage_waits_for_its_delay(tmp_path: Path) -> None:
         waited = await life.until(lambda: not life.data(), GARBAGE_DELAY_S + GARBAGE_INTERVAL_S)
         assert waited >= GARBAGE_DELAY_S - 2 * SLACK_S
 
-    play(tmp_path, story)
 
-
-def test_a_store_whose_log_failed_serves_again(
+async def test_a_store_whose_log_failed_serves_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(life: Life, store: AsyncStore) -> None:
+    async with opened_store(tmp_path) as (life, store):
         segment, other = await filled(store), None
         for number in range(20):
             if store.container_index(f"o{number}") != store.container_index("a"):
@@ -174,5 +168,3 @@ def test_a_store_whose_log_failed_serves_again(
         async with await life.open() as reopened:
             assert await reopened.segment("a").read(0, 100) == b"bytesagain"
             assert await reopened.segment(other.name).read(0, 100) == b"bytesmore"
-
-    play(tmp_path, story)
