@@ -417,7 +417,7 @@ def play(operation: Operation, number: int = 0, fate: str = "") -> Faults:
     faults = Faults(number, fate)
     chosen = replace(SETTINGS, pack_bytes=operation.pack_bytes)
 
-    async def story(made: World) -> None:
+    async def operated(made: World) -> None:
         life = Mortal(made, faults.log_plan, faults=faults)
         await life.create("a")
         await life.do(lambda c: c.create_table("table", exist_ok=True))
@@ -440,7 +440,7 @@ def play(operation: Operation, number: int = 0, fate: str = "") -> Faults:
 
         made.new_log = new_log
         try:
-            made.run(story(made))
+            made.run(operated(made))
         except BaseException as error:
             seen = faults.seen[number - 1] if 0 < number <= len(faults.seen) else "none"
             error.add_note(f"call {number} ({seen}) {fate}")

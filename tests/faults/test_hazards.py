@@ -46,6 +46,8 @@ from tests.support.container.container_world import (
 )
 from tests.support.faults.zombie import PausingEnvironment
 
+pytestmark = pytest.mark.virtual_time
+
 QUIET = with_settings(
     flush_age_s=1e6, table_flush_age_s=1e6, checkpoint_age_s=1e6, garbage_interval_s=1e6
 )
@@ -90,8 +92,8 @@ def statements(made: World) -> set[str]:
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_h1a_flush_whose_commit_is_unknown_lets_nothing_be_deleted(applied: bool) -> None:
-    async def story() -> None:
+async def test_h1a_flush_whose_commit_is_unknown_lets_nothing_be_deleted(applied: bool) -> None:
+    async with world() as made:
         plan = FaultPlan()
         old = await made.open(plan=plan)
         await old.container.create("a")
@@ -109,14 +111,10 @@ def test_h1a_flush_whose_commit_is_unknown_lets_nothing_be_deleted(applied: bool
         assert await everything(new) == pattern(1, 5_000)
         await new.container.close()
 
-    with world() as made:
-        made.run(story())
 
-
-def test_h1b_truncation_by_an_owner_that_was_overtaken() -> None:
+async def test_h1b_truncation_by_an_owner_that_was_overtaken() -> None:
     """It stated the truncation, stood still, and truncates behind the back of the newer owner."""
-
-    async def story() -> None:
+    async with world(settings=QUIET) as made:
         environment = PausingEnvironment(made, 10**9, behind=False)
         old = await filled(made, environment=environment)
         await old.container.append("a", b"kept in tier 1")
@@ -140,12 +138,9 @@ def test_h1b_truncation_by_an_owner_that_was_overtaken() -> None:
         assert (await everything(new)).endswith(b"kept in tier 1 and this")
         await new.container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
 
-
-def test_h1_every_deletion_was_stated_before() -> None:
-    async def story() -> None:
+async def test_h1_every_deletion_was_stated_before() -> None:
+    async with world() as made:
         owner = await made.open()
 
         def stated(operation: str, name: str) -> None:
@@ -169,15 +164,12 @@ def test_h1_every_deletion_was_stated_before() -> None:
         assert [name for name in seen if name.startswith(system_prefix(0))]
         await container.close()
 
-    with world() as made:
-        made.run(story())
-
 
 # --- H2, H5: what long-term storage alone still needs ---------------------------------------------
 
 
-def test_h2_chunks_stay_until_the_table_log_covers_their_drop() -> None:
-    async def story() -> None:
+async def test_h2_chunks_stay_until_the_table_log_covers_their_drop() -> None:
+    async with world(settings=QUIET) as made:
         owner = await filled(made)
         container = owner.container
         chunks = set(made.names(data_prefix(0)))
@@ -193,12 +185,9 @@ def test_h2_chunks_stay_until_the_table_log_covers_their_drop() -> None:
         assert not set(made.names(data_prefix(0)))
         await container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
 
-
-def test_h5_system_files_go_without_tasks() -> None:
-    async def story() -> None:
+async def test_h5_system_files_go_without_tasks() -> None:
+    async with world(settings=QUIET) as made:
         owner = await filled(made)
         for number in range(8):
             await owner.container.append("a", pattern(number, 20_000))
@@ -212,16 +201,13 @@ def test_h5_system_files_go_without_tasks() -> None:
         await made.check(owner)
         await owner.container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
-
 
 # --- H7, H8: what is lost, and what is stale ------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", ["emptied", "yesterday", "other lineage", "head cut"])
-def test_h7_a_lost_log_is_not_taken_for_a_healthy_one(loss: str) -> None:
-    async def story() -> None:
+async def test_h7_a_lost_log_is_not_taken_for_a_healthy_one(loss: str) -> None:
+    async with world(settings=QUIET) as made:
         owner = await filled(made)
         yesterday = list(made.shared_log.frames), made.shared_log.end
         for number in range(3):
@@ -249,12 +235,9 @@ def test_h7_a_lost_log_is_not_taken_for_a_healthy_one(loss: str) -> None:
         if loss in ("emptied", "other lineage"):
             assert made.shared_log.frames == frames
 
-    with world(settings=QUIET) as made:
-        made.run(story())
-
 
 @pytest.mark.parametrize("index", ["older", "foreign", "damaged", "none"])
-def test_h8_an_index_of_another_history_is_built_anew(index: str) -> None:
+async def test_h8_an_index_of_another_history_is_built_anew(index: str) -> None:
     """Two histories go on from one point; ``foreign`` is an index of the one that is no more."""
 
     async def grow(name: str, data: bytes) -> None:
@@ -263,7 +246,7 @@ def test_h8_an_index_of_another_history_is_built_anew(index: str) -> None:
         await owner.container.append(name, data)
         await owner.container.close()
 
-    async def story() -> None:
+    async with world(settings=QUIET) as made:
         owner = await filled(made)
         await owner.container.close()
         shutil.copytree(owner.folder, made.folder / "older")
@@ -290,15 +273,12 @@ def test_h8_an_index_of_another_history_is_built_anew(index: str) -> None:
         await made.check(owner)
         await owner.container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
-
 
 # --- H9, H10: truncation of the log, and journals of zombies --------------------------------------
 
 
-def test_h9_the_log_is_kept_for_the_oldest_unflushed_byte() -> None:
-    async def story() -> None:
+async def test_h9_the_log_is_kept_for_the_oldest_unflushed_byte() -> None:
+    async with world(settings=QUIET) as made:
         owner = await filled(made)
         container = owner.container
         await container.create("idle")
@@ -318,13 +298,10 @@ def test_h9_the_log_is_kept_for_the_oldest_unflushed_byte() -> None:
         assert await everything(owner, "idle") == b"unflushed"
         await owner.container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
-
 
 @pytest.mark.parametrize("duty", ["flush", "checkpoint"])
-def test_h10_journal_write_of_an_owner_that_was_overtaken(duty: str) -> None:
-    async def story() -> None:
+async def test_h10_journal_write_of_an_owner_that_was_overtaken(duty: str) -> None:
+    async with world(settings=QUIET) as made:
         environment = PausingEnvironment(made, 10**9, behind=False)
         old = await filled(made, environment=environment)
         await old.container.append("a", pattern(2, 700))
@@ -362,52 +339,46 @@ def test_h10_journal_write_of_an_owner_that_was_overtaken(duty: str) -> None:
         await made.check(new, strict=False)
         await new.container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
-
 
 # --- H12, H13: concat, truncation, deletion against what is on its way ----------------------------
 
 
 @pytest.mark.parametrize("small_bytes", [0, 1 << 20])
-def test_h12_concat_while_both_ends_are_unflushed(small_bytes: int) -> None:
-    async def story() -> None:
-        owner = await filled(made)
-        container = owner.container
-        await container.create("source")
-        await container.append("source", b"S" * 5_000)
-        await container.seal("source")
-
-        async def append(number: int) -> int:
-            await made.environment.sleep(number * 0.01)
-            return await container.append("a", b"%04d" % number)
-
-        joined, *offsets = await asyncio.gather(
-            container.concat("a", "source"), *(append(number) for number in range(60))
-        )
-        wanted = bytearray(pattern(1, 5_000)) + bytes(60 * 4 + 5_000)
-        wanted[joined : joined + 5_000] = b"S" * 5_000
-        for number, offset in enumerate(offsets):
-            wanted[offset : offset + 4] = b"%04d" % number
-        assert await everything(owner) == wanted
-        assert await container.concat("a", "source") == joined
-        await made.crash(owner, keep_index=False)
-        owner = await made.open()
-        assert await everything(owner) == wanted
-        assert await owner.container.concat("a", "source") == joined
-        await made.check(owner, strict=False)
-        await owner.container.close()
-
+async def test_h12_concat_while_both_ends_are_unflushed(small_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("siltstone.container.changes.concat.SMALL_BYTES", small_bytes)
-        with world(3, settings=QUIET, latency=jittered(0.2)) as made:
-            made.run(story())
+        async with world(3, settings=QUIET, latency=jittered(0.2)) as made:
+            owner = await filled(made)
+            container = owner.container
+            await container.create("source")
+            await container.append("source", b"S" * 5_000)
+            await container.seal("source")
+
+            async def append(number: int) -> int:
+                await made.environment.sleep(number * 0.01)
+                return await container.append("a", b"%04d" % number)
+
+            joined, *offsets = await asyncio.gather(
+                container.concat("a", "source"), *(append(number) for number in range(60))
+            )
+            wanted = bytearray(pattern(1, 5_000)) + bytes(60 * 4 + 5_000)
+            wanted[joined : joined + 5_000] = b"S" * 5_000
+            for number, offset in enumerate(offsets):
+                wanted[offset : offset + 4] = b"%04d" % number
+            assert await everything(owner) == wanted
+            assert await container.concat("a", "source") == joined
+            await made.crash(owner, keep_index=False)
+            owner = await made.open()
+            assert await everything(owner) == wanted
+            assert await owner.container.concat("a", "source") == joined
+            await made.check(owner, strict=False)
+            await owner.container.close()
 
 
 @pytest.mark.parametrize("change", ["truncate", "truncate all", "seal", "delete", "recreate"])
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1, 0.2, 0.4])
-def test_h13_state_changes_against_a_running_flush(change: str, delay: float) -> None:
-    async def story() -> None:
+async def test_h13_state_changes_against_a_running_flush(change: str, delay: float) -> None:
+    async with world(4, settings=with_settings(flush_age_s=1e6), latency=jittered(0.2)) as made:
         owner = await made.open()
         container = owner.container
         await container.create("a")
@@ -457,15 +428,12 @@ def test_h13_state_changes_against_a_running_flush(change: str, delay: float) ->
         assert not [name for name in kept if name not in named and "e00000000000000000002" in name]
         await owner.container.close()
 
-    with world(4, settings=with_settings(flush_age_s=1e6), latency=jittered(0.2)) as made:
-        made.run(story())
-
 
 # --- H14: exactly once ----------------------------------------------------------------------------
 
 
-def test_h14_a_late_repeat_when_the_log_forgot_the_append() -> None:
-    async def story() -> None:
+async def test_h14_a_late_repeat_when_the_log_forgot_the_append() -> None:
+    async with world(settings=QUIET) as made:
         owner = await filled(made)
         writer = await owner.container.register_writer("a", "loader")
         offset = await owner.container.append_as("a", writer.number, 9, b"once")
@@ -482,14 +450,10 @@ def test_h14_a_late_repeat_when_the_log_forgot_the_append() -> None:
         assert (await owner.container.info("a")).length == 5_004
         await owner.container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
 
-
-def test_h14_a_repeat_waits_for_the_original() -> None:
+async def test_h14_a_repeat_waits_for_the_original() -> None:
     """The frame of the original dies: its repeat must not be answered from memory."""
-
-    async def story() -> None:
+    async with world(settings=QUIET, latency=jittered(0.1)) as made:
         plan = FaultPlan()
         owner = await filled(made, plan=plan)
         writer = await owner.container.register_writer("a", "loader")
@@ -502,14 +466,10 @@ def test_h14_a_repeat_waits_for_the_original() -> None:
         assert await owner.container.append_as("a", writer.number, 1, b"once") == 5_000
         await owner.container.close()
 
-    with world(settings=QUIET, latency=jittered(0.1)) as made:
-        made.run(story())
 
-
-def test_h14_marks_survive_a_skip_of_dead_bytes() -> None:
+async def test_h14_marks_survive_a_skip_of_dead_bytes() -> None:
     """Truncated before it was flushed: the bytes go, the writer's sequence stays."""
-
-    async def story() -> None:
+    async with world(settings=QUIET) as made:
         owner = await filled(made)
         writer = await owner.container.register_writer("a", "loader")
         offset = await owner.container.append_as("a", writer.number, 4, b"dead")
@@ -523,15 +483,14 @@ def test_h14_marks_survive_a_skip_of_dead_bytes() -> None:
         assert (await owner.container.info("a")).length == offset + 4
         await owner.container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
-
 
 # --- H16: back-pressure ---------------------------------------------------------------------------
 
 
-def test_h16_the_bound_is_reached_while_storage_is_down() -> None:
-    async def story() -> None:
+async def test_h16_the_bound_is_reached_while_storage_is_down() -> None:
+
+    settings = with_settings(unflushed_bytes_max=20_000, append_deadline_s=90.0)
+    async with world(settings=settings) as made:
         owner = await filled(made)
         container = owner.container
 
@@ -560,10 +519,6 @@ def test_h16_the_bound_is_reached_while_storage_is_down() -> None:
         await made.check(owner)
         await container.close()
 
-    settings = with_settings(unflushed_bytes_max=20_000, append_deadline_s=90.0)
-    with world(settings=settings) as made:
-        made.run(story())
-
 
 async def _appended(container: Any, length: int) -> int:
     return int(await container.append("a", bytes(length)))
@@ -572,8 +527,8 @@ async def _appended(container: Any, length: int) -> int:
 # --- H18: politeness ------------------------------------------------------------------------------
 
 
-def test_h18_a_live_owner_is_not_disturbed() -> None:
-    async def story() -> None:
+async def test_h18_a_live_owner_is_not_disturbed() -> None:
+    async with world(settings=QUIET) as made:
         owner = await filled(made)
         frames = list(made.shared_log.frames)
         with pytest.raises(StoreInUseError):
@@ -584,6 +539,3 @@ def test_h18_a_live_owner_is_not_disturbed() -> None:
             await owner.container.flush()
         assert owner.container.failure is None
         await owner.container.close()
-
-    with world(settings=QUIET) as made:
-        made.run(story())

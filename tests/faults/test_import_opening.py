@@ -182,7 +182,7 @@ def overtake(number: int, *, behind: bool) -> range:
     Returns the numbers of those calls; if ``number`` is none of them, no one takes over.
     """
 
-    async def story(made: World) -> range:
+    async def lived(made: World) -> range:
         environment = PausingEnvironment(made, number, behind=behind)
         first: list[int] = []
         told: list[ImportTicket] = []
@@ -217,7 +217,7 @@ def overtake(number: int, *, behind: bool) -> range:
         return range(0)
 
     with world() as made:
-        found = made.run(story(made))
+        found = made.run(lived(made))
     assert isinstance(found, range)
     return found
 

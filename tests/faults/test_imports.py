@@ -201,7 +201,7 @@ def overtake(number: int, act: Act, *, old: Act, behind: bool) -> range:
     Returns the numbers of the calls of ``old``; if ``number`` is none of them, no one takes over.
     """
 
-    async def story(made: World) -> range:
+    async def lived(made: World) -> range:
         environment = PausingEnvironment(made, number, behind=behind)
         outputs: list[ImportOutput] = []
 
@@ -250,7 +250,7 @@ def overtake(number: int, act: Act, *, old: Act, behind: bool) -> range:
         return calls
 
     with small_slices(100), world(settings=SETTINGS) as made:
-        found = made.run(story(made))
+        found = made.run(lived(made))
     assert isinstance(found, range)
     return found
 

@@ -92,56 +92,50 @@ async def live(owner: Owner, steps: list[Step]) -> None:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(LIVES, st.booleans(), st.integers(1, 4))
-def test_every_life_ends_in_a_state_that_the_next_one_finds(
+async def test_every_life_ends_in_a_state_that_the_next_one_finds(
     lives: list[tuple[list[Step], list[Fate]]], append: bool, page: int
 ) -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        newest: Owner | None = None
-        recovered: Recovered | None = None
-        for epoch, (steps, fates) in enumerate(lives, start=1):
-            client = Client(bucket, append=append, fates=iter(fates))
-            owner = make_owner(client, epoch=epoch, recovered=recovered, file_bytes_max=900)
-            await live(owner, steps)
-            recovered = await recover_from(bucket, epoch + 1, page=page)
-            if recovered is not None and recovered.epoch == epoch:
-                newest = owner
-            assert newest is owner or not owner.journal.checkpoints
-            if newest is None:
-                assert recovered is None
-            else:
-                check_recovered(newest, recovered)
-            assert await recover_from(bucket, epoch + 1) == recovered
-
-    asyncio.run(run())
+    bucket = Bucket()
+    newest: Owner | None = None
+    recovered: Recovered | None = None
+    for epoch, (steps, fates) in enumerate(lives, start=1):
+        client = Client(bucket, append=append, fates=iter(fates))
+        owner = make_owner(client, epoch=epoch, recovered=recovered, file_bytes_max=900)
+        await live(owner, steps)
+        recovered = await recover_from(bucket, epoch + 1, page=page)
+        if recovered is not None and recovered.epoch == epoch:
+            newest = owner
+        assert newest is owner or not owner.journal.checkpoints
+        if newest is None:
+            assert recovered is None
+        else:
+            check_recovered(newest, recovered)
+        assert await recover_from(bucket, epoch + 1) == recovered
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=25), FATES, st.booleans(), st.booleans())
-def test_one_damaged_checkpoint_loses_nothing(
+async def test_one_damaged_checkpoint_loses_nothing(
     steps: list[Step], fates: list[Fate], append: bool, cut: bool
 ) -> None:
-    async def run() -> None:
-        bucket = Bucket()
-        owner = make_owner(Client(bucket, append=append), file_bytes_max=900)
-        await owner.begin()
-        owner.client.fates = iter(fates)
-        try:
-            for step in steps:
-                await step.run(owner)
-        except LogError:
-            pass
-        damaged = owner.journal.checkpoints[-1].file_name
-        if cut:
-            del bucket.chunks[damaged][-9:]
-        else:
-            bucket.chunks[damaged][20] ^= 1
-        recovered = await recover_from(bucket)
-        check_recovered(owner, recovered)
-        assert recovered
-        assert recovered.checkpoint_file != damaged
-
-    asyncio.run(run())
+    bucket = Bucket()
+    owner = make_owner(Client(bucket, append=append), file_bytes_max=900)
+    await owner.begin()
+    owner.client.fates = iter(fates)
+    try:
+        for step in steps:
+            await step.run(owner)
+    except LogError:
+        pass
+    damaged = owner.journal.checkpoints[-1].file_name
+    if cut:
+        del bucket.chunks[damaged][-9:]
+    else:
+        bucket.chunks[damaged][20] ^= 1
+    recovered = await recover_from(bucket)
+    check_recovered(owner, recovered)
+    assert recovered
+    assert recovered.checkpoint_file != damaged
 
 
 @pytest.mark.parametrize("append", [True, False])
@@ -244,10 +238,10 @@ def test_a_zombie_writes_while_the_next_owner_reads(append: bool, page: int) -> 
     assert pause_at > 2
 
 
-def finished_bucket(*, append: bool) -> Owner:
+async def finished_bucket(*, append: bool) -> Owner:
     """The owner of a bucket in which the whole program has run."""
     owner = make_owner(Client(Bucket(), append=append))
-    asyncio.run(live(owner, PROGRAM))
+    await live(owner, PROGRAM)
     assert owner.acknowledged == 8
     return owner
 
@@ -269,63 +263,53 @@ async def check_damaged(owner: Owner, bucket: Bucket, *, least: int) -> bool:
 
 
 @pytest.mark.parametrize("append", [True, False])
-def test_every_changed_byte_of_every_file_is_survived_or_noticed(append: bool) -> None:
-    owner = finished_bucket(append=append)
+async def test_every_changed_byte_of_every_file_is_survived_or_noticed(append: bool) -> None:
+    owner = await finished_bucket(append=append)
     survived: dict[str, bool] = {}
-
-    async def run() -> None:
-        for name in owner.journal.files:
-            content = owner.client.bucket.chunks[name]
-            # The end of the very last file may be taken for a batch that was never acknowledged.
-            least = owner.acknowledged - (name == owner.journal.files[-1])
-            for index in range(len(content)):
-                for mask in {1 << index % 8, 3} if index < 8 else {1 << index % 8}:
-                    content[index] ^= mask
-                    right = await check_damaged(owner, owner.client.bucket, least=least)
-                    survived[name] = survived.get(name, True) and right
-                    content[index] ^= mask
-
-    asyncio.run(run())
+    for name in owner.journal.files:
+        content = owner.client.bucket.chunks[name]
+        # The end of the very last file may be taken for a batch that was never acknowledged.
+        least = owner.acknowledged - (name == owner.journal.files[-1])
+        for index in range(len(content)):
+            for mask in {1 << index % 8, 3} if index < 8 else {1 << index % 8}:
+                content[index] ^= mask
+                right = await check_damaged(owner, owner.client.bucket, least=least)
+                survived[name] = survived.get(name, True) and right
+                content[index] ^= mask
     assert all(survived[durable.file_name] for durable in owner.journal.checkpoints)
 
 
 @pytest.mark.parametrize("append", [True, False])
-def test_every_cut_of_the_last_file_gives_the_whole_batches_before_it(append: bool) -> None:
-    owner = finished_bucket(append=append)
+async def test_every_cut_of_the_last_file_gives_the_whole_batches_before_it(append: bool) -> None:
+    owner = await finished_bucket(append=append)
     name = owner.journal.files[-1]
     content = bytes(owner.client.bucket.chunks[name])
-
-    async def run() -> set[int]:
-        reached = set()
-        for length in range(len(content) + 1):
-            owner.client.bucket.chunks[name][:] = content[:length]
-            recovered = await recover_from(owner.client.bucket)
-            assert recovered
-            assert recovered.layouts == owner.states[recovered.next_sequence]
-            reached.add(recovered.next_sequence)
-        return reached
-
-    assert asyncio.run(run()) == ({5, 6, 7, 8} if append else {7, 8})
+    reached = set()
+    for length in range(len(content) + 1):
+        owner.client.bucket.chunks[name][:] = content[:length]
+        recovered = await recover_from(owner.client.bucket)
+        assert recovered
+        assert recovered.layouts == owner.states[recovered.next_sequence]
+        reached.add(recovered.next_sequence)
+    assert reached == ({5, 6, 7, 8} if append else {7, 8})
 
 
 @pytest.mark.parametrize("append", [True, False])
-def test_every_cut_and_every_loss_of_an_older_file_is_survived_or_noticed(append: bool) -> None:
-    owner = finished_bucket(append=append)
-
-    async def run() -> None:
-        bucket = owner.client.bucket
-        for name in owner.journal.files[:-1]:
-            content = bytes(bucket.chunks[name])
-            for length in range(len(content)):
-                bucket.chunks[name][:] = content[:length]
-                await check_damaged(owner, bucket, least=owner.acknowledged)
-            del bucket.chunks[name]
+async def test_every_cut_and_every_loss_of_an_older_file_is_survived_or_noticed(
+    append: bool,
+) -> None:
+    owner = await finished_bucket(append=append)
+    bucket = owner.client.bucket
+    for name in owner.journal.files[:-1]:
+        content = bytes(bucket.chunks[name])
+        for length in range(len(content)):
+            bucket.chunks[name][:] = content[:length]
             await check_damaged(owner, bucket, least=owner.acknowledged)
-            bucket.chunks[name] = bytearray(content)
+        del bucket.chunks[name]
+        await check_damaged(owner, bucket, least=owner.acknowledged)
+        bucket.chunks[name] = bytearray(content)
 
-    asyncio.run(run())
 
-
-def test_the_state_is_not_empty() -> None:
-    owner = finished_bucket(append=True)
+async def test_the_state_is_not_empty() -> None:
+    owner = await finished_bucket(append=True)
     assert owner.store.layout(TABLE_LOG_ID).storage_length > 900_000

@@ -22,6 +22,8 @@ from siltstone.core.records.retention_row import RetentionScope
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 from tests.support.faults.zombie import PausingEnvironment
 
+pytestmark = pytest.mark.virtual_time
+
 QUIET = with_settings(
     flush_age_s=1e6, table_flush_age_s=1e6, checkpoint_age_s=1e6, garbage_interval_s=1e6
 )
@@ -97,8 +99,8 @@ async def ended(older: Owner) -> None:
 
 
 @pytest.mark.parametrize("ask", sorted(DONE_ALREADY))
-def test_nothing_is_acknowledged_from_memory(ask: str) -> None:
-    async def story() -> None:
+async def test_nothing_is_acknowledged_from_memory(ask: str) -> None:
+    async with world(settings=QUIET) as made:
         older = await made.open()
         await prepared(older)
         await DONE_ALREADY[ask](older.container)
@@ -108,13 +110,10 @@ def test_nothing_is_acknowledged_from_memory(ask: str) -> None:
         await ended(older)
         await newer.container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
-
 
 @pytest.mark.parametrize("ask", sorted(REFUSED))
-def test_nothing_is_refused_from_memory(ask: str) -> None:
-    async def story() -> None:
+async def test_nothing_is_refused_from_memory(ask: str) -> None:
+    async with world(settings=QUIET) as made:
         older = await made.open()
         await prepared(older)
         with pytest.raises(SiltstoneError) as told:
@@ -126,15 +125,13 @@ def test_nothing_is_refused_from_memory(ask: str) -> None:
         await ended(older)
         await newer.container.close()
 
-    with world(settings=QUIET) as made:
-        made.run(story())
-
 
 @pytest.mark.parametrize("ask", ["seal", "truncate"])
-def test_the_answer_to_an_earlier_frame_confirms_nothing_that_is_asked_later(ask: str) -> None:
+async def test_the_answer_to_an_earlier_frame_confirms_nothing_that_is_asked_later(
+    ask: str,
+) -> None:
     """The log had answered, and asked whose it is before that; this owner stood still meanwhile."""
-
-    async def story() -> None:
+    async with world(settings=QUIET) as made:
         environment = PausingEnvironment(made, 10**9, behind=True)
         older = await made.open(environment=environment)
         await prepared(older)
@@ -150,6 +147,3 @@ def test_the_answer_to_an_earlier_frame_confirms_nothing_that_is_asked_later(ask
             await asking
         await ended(older)
         await newer.container.close()
-
-    with world(settings=QUIET) as made:
-        made.run(story())

@@ -9,13 +9,14 @@ import pytest
 from siltstone.core.errors import FencedError
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
-from tests.support.container.container_world import World, pattern, world
+from tests.support.container.container_world import pattern, world
+
+pytestmark = pytest.mark.virtual_time
 
 
-def test_a_boot_that_finds_frames_of_a_newer_epoch_is_fenced() -> None:
+async def test_a_boot_that_finds_frames_of_a_newer_epoch_is_fenced() -> None:
     """It must not state them as its own: the next owner would find the log to be another one."""
-
-    async def story(made: World) -> None:
+    async with world() as made:
         first = await made.open()
         await first.container.create("a")
         await first.container.append("a", pattern(1, 500))
@@ -35,6 +36,3 @@ def test_a_boot_that_finds_frames_of_a_newer_epoch_is_fenced() -> None:
         last = await made.open()
         assert await last.container.read("a", 0, 1_000) == pattern(1, 500)
         await last.container.close()
-
-    with world() as made:
-        made.run(story(made))

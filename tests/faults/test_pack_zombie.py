@@ -32,6 +32,8 @@ from tests.support.container.container_world import (
 from tests.support.faults.zombie import PausingEnvironment
 from tests.support.soak import shared
 
+pytestmark = pytest.mark.virtual_time
+
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 NEVER = 1e7
 SETTINGS = with_settings(
@@ -187,8 +189,8 @@ def test_a_pack_overtaken_at_every_call(profile: Profile) -> None:
     overtake_at(profile, lambda count: shared(product(range(1, count + 1), (False, True))))
 
 
-def test_a_chunk_whose_owner_died_before_it_was_named_is_swept() -> None:
-    async def story(made: World) -> None:
+async def test_a_chunk_whose_owner_died_before_it_was_named_is_swept() -> None:
+    async with world(profile=WRITE_ONCE, settings=SETTINGS) as made:
         owner = await made.open()
         told = Told()
         for name in NAMES:
@@ -218,6 +220,3 @@ def test_a_chunk_whose_owner_died_before_it_was_named_is_swept() -> None:
             assert await newer.container.read(name, 0, 999) == told.data[name]
         await made.check(newer)
         await newer.container.close()
-
-    with world(profile=WRITE_ONCE, settings=SETTINGS) as made:
-        made.run(story(made))

@@ -9,8 +9,8 @@ do not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -26,6 +26,8 @@ from siltstone.core.errors import (
 )
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
+
+pytestmark = pytest.mark.virtual_time
 
 NEVER = 1e6
 QUIET = with_settings(
@@ -51,16 +53,14 @@ async def appended(owner: Owner, data: bytes) -> int:
     return await owner.container.append("a", data)
 
 
-def play(story: Callable[[World, Owner], Awaitable[None]]) -> None:
-    async def whole(made: World) -> None:
+@asynccontextmanager
+async def owned() -> AsyncIterator[tuple[World, Owner]]:
+    async with world(settings=QUIET) as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.create_table("t")
-        await story(made, owner)
+        yield made, owner
         await owner.container.close()
-
-    with world(settings=QUIET) as made:
-        made.run(whole(made))
 
 
 async def every_call_is_fenced(owner: Owner) -> None:
@@ -85,8 +85,8 @@ async def every_call_is_fenced(owner: Owner) -> None:
 
 
 @pytest.mark.parametrize("fenced", [True, False])
-def test_a_truncation_that_nobody_waits_for_poisons_the_log(fenced: bool) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_truncation_that_nobody_waits_for_poisons_the_log(fenced: bool) -> None:
+    async with owned() as (made, owner):
         await owner.container.append("a", pattern(1, 900))
         plan = owner.log.plan
         begun = asyncio.Event()
@@ -118,14 +118,11 @@ def test_a_truncation_that_nobody_waits_for_poisons_the_log(fenced: bool) -> Non
             with pytest.raises(ClosedError):
                 await owner.container.append("a", b"later")
 
-    play(story)
-
 
 @pytest.mark.parametrize("method", POISONS)
-def test_a_log_that_fails_under_a_newer_claim(method: str) -> None:
+async def test_a_log_that_fails_under_a_newer_claim(method: str) -> None:
     """The disk fails, or the marker cannot be read: the claim was there before."""
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         await owner.container.append("a", pattern(1, 900))
         owner.log.plan.fail(method, applied=False, error=LogError("injected"))
         claimed = False
@@ -148,13 +145,11 @@ def test_a_log_that_fails_under_a_newer_claim(method: str) -> None:
         assert claimed
         await every_call_is_fenced(owner)
 
-    play(story)
-
 
 @pytest.mark.parametrize("fenced", [True, False])
 @pytest.mark.parametrize("act", ["flush", "checkpoint"])
-def test_a_journal_that_fails(act: str, fenced: bool) -> None:
-    async def story(made: World, owner: Owner) -> None:
+async def test_a_journal_that_fails(act: str, fenced: bool) -> None:
+    async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 900))
         owner.storage.plan = lambda call: Fate.REFUSED if "journal" in call.name else Fate.DONE
@@ -172,13 +167,10 @@ def test_a_journal_that_fails(act: str, fenced: bool) -> None:
             await claiming
             await every_call_is_fenced(owner)
 
-    play(story)
 
-
-def test_a_look_at_a_container_does_not_meet_the_poisoned_log() -> None:
+async def test_a_look_at_a_container_does_not_meet_the_poisoned_log() -> None:
     """The log knows that it is fenced, and the container has not heard yet."""
-
-    async def story(made: World, owner: Owner) -> None:
+    async with owned() as (made, owner):
         claim(made, owner)
         with suppress(SiltstoneError):
             owner.log.inner.append([b""], count=0)
@@ -187,5 +179,3 @@ def test_a_look_at_a_container_does_not_meet_the_poisoned_log() -> None:
         with pytest.raises(FencedError):
             await owner.container.append("a", b"x")
         await every_call_is_fenced(owner)
-
-    play(story)

@@ -27,6 +27,8 @@ from tests.support.container.container_world import (
 )
 from tests.support.faults.zombie import PausingEnvironment, content
 
+pytestmark = pytest.mark.virtual_time
+
 QUIET = with_settings(
     chunk_bytes=1_500,
     flush_age_s=1e6,
@@ -193,13 +195,12 @@ def lost(count: int, fate: Fate) -> Plan:
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST_CALL, Fate.LOST_REPLY, Fate.TORN])
-def test_numbers_of_journal_files_are_missing(fate: Fate) -> None:
+async def test_numbers_of_journal_files_are_missing(fate: Fate) -> None:
     """pravega/pravega#6252: a boot that tried one number after the other stopped at a gap.
 
     Here files are listed, and an unknown write is repeated, the same bytes, under the next number.
     """
-
-    async def story(made: World) -> None:
+    async with world(settings=QUIET) as made:
         data = await grown(made)
         owner = await made.open()
         owner.storage.plan = lost(4, fate)
@@ -212,6 +213,3 @@ def test_numbers_of_journal_files_are_missing(fate: Fate) -> None:
         await owner.container.flush()
         await made.crash(owner, keep_index=False)
         await check_next(made, data + pattern(50, 99))
-
-    with world(settings=QUIET) as made:
-        made.run(story(made))

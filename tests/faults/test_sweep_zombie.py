@@ -22,6 +22,8 @@ from siltstone.core.errors import FencedError, SiltstoneError
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 from tests.support.faults.zombie import PausingEnvironment
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(
     garbage_delay_s=0.0, garbage_interval_s=1e7, flush_age_s=1e7, storage_deadline_s=1e7
 )
@@ -99,10 +101,9 @@ def test_an_overtaken_sweep_destroys_nothing() -> None:
                     raise
 
 
-def test_collection_by_the_newer_owner_does_not_remove_the_fence() -> None:
+async def test_collection_by_the_newer_owner_does_not_remove_the_fence() -> None:
     """The stories of slatedb/slatedb#352 and slatedb/slatedb#1622."""
-
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         await first_life(made)
         environment = PausingEnvironment(made, 10**9, behind=False)
         older = await made.open(index="older", environment=environment)
@@ -127,14 +128,10 @@ def test_collection_by_the_newer_owner_does_not_remove_the_fence() -> None:
         await older.container.close()
         await newer.container.close()
 
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
 
-
-def test_an_overtaken_owner_whose_claim_is_gone_hears_that_it_is_fenced() -> None:
+async def test_an_overtaken_owner_whose_claim_is_gone_hears_that_it_is_fenced() -> None:
     """Not that its storage is another one: newer owners remove the claims of older ones."""
-
-    async def story(made: World) -> None:
+    async with world(settings=SETTINGS) as made:
         await first_life(made)
         older = await made.open(index="older")
         newer = await made.open(takeover=True, index="newer")
@@ -147,6 +144,3 @@ def test_an_overtaken_owner_whose_claim_is_gone_hears_that_it_is_fenced() -> Non
                 pass
         await older.container.close()
         await newer.container.close()
-
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))

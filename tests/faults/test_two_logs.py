@@ -22,6 +22,8 @@ from tests.support.container.container_world import (
     world,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 
 def use(made: World, log: SharedLog) -> None:
     made.new_log = lambda: MemoryFencedLog("world", 0, shared=log)
@@ -38,8 +40,10 @@ async def settled(made: World) -> Owner:
 @pytest.mark.parametrize("late", [0, 1, 2, 9, 40])
 @pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("own", [0, 1, 9])
-def test_a_log_is_refused_once_a_copy_of_it_was_claimed(late: int, own: int, flush: bool) -> None:
-    async def story(made: World) -> None:
+async def test_a_log_is_refused_once_a_copy_of_it_was_claimed(
+    late: int, own: int, flush: bool
+) -> None:
+    async with world() as made:
         older = await settled(made)
         fork = copied(made.shared_log)
         use(made, fork)
@@ -64,12 +68,9 @@ def test_a_log_is_refused_once_a_copy_of_it_was_claimed(late: int, own: int, flu
         assert await again.container.read("a", 0, 10**6) == expected
         await close_quietly(again)
 
-    with world() as made:
-        made.run(story(made))
 
-
-def test_an_owner_stops_when_it_sees_that_a_copy_of_its_log_was_claimed() -> None:
-    async def story(made: World) -> None:
+async def test_an_owner_stops_when_it_sees_that_a_copy_of_its_log_was_claimed() -> None:
+    async with world() as made:
         older = await settled(made)
         use(made, copied(made.shared_log))
         newer = await made.open(index="newer")
@@ -83,12 +84,9 @@ def test_an_owner_stops_when_it_sees_that_a_copy_of_its_log_was_claimed() -> Non
         assert await newer.container.read("a", 0, 10**6) == pattern(1, 900)
         await close_quietly(newer)
 
-    with world() as made:
-        made.run(story(made))
-
 
 @pytest.mark.parametrize("tries", [0, 3])
-def test_a_recovery_of_a_copied_log_leaves_out_what_the_copy_holds(tries: int) -> None:
+async def test_a_recovery_of_a_copied_log_leaves_out_what_the_copy_holds(tries: int) -> None:
     async def recovered(made: World, *, accept_loss: bool) -> RecoveryReport:
         return await recover_container(
             container=0,
@@ -100,7 +98,7 @@ def test_a_recovery_of_a_copied_log_leaves_out_what_the_copy_holds(tries: int) -
             accept_loss=accept_loss,
         )
 
-    async def story(made: World) -> None:
+    async with world() as made:
         older = await settled(made)
         use(made, copied(made.shared_log))
         newer = await made.open(index="newer")
@@ -122,6 +120,3 @@ def test_a_recovery_of_a_copied_log_leaves_out_what_the_copy_holds(tries: int) -
         assert await owner.container.read("a", 0, 10**6) == pattern(1, 900) + pattern(2, 100)
         await made.check(owner)
         await close_quietly(owner)
-
-    with world() as made:
-        made.run(story(made))

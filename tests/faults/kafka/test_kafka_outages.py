@@ -29,6 +29,8 @@ from tests.support.services.kafka_services import new_topic, options_of
 from tests.support.services.s3_services import new_bucket
 from tests.support.services.s3_services import options_of as s3_options
 
+pytestmark = pytest.mark.virtual_time
+
 PIECE_BYTES = 40_000
 BOUND_BYTES = 1_000_000
 HOURS = 1
@@ -57,8 +59,8 @@ async def fill(made: World, owner: Owner) -> bytes:
 
 class TestOutages(KafkaCase):
     @pytest.mark.parametrize("dies", [False, True])
-    def test_what_an_outage_holds_back_drains_exactly(self, dies: bool) -> None:
-        async def story() -> None:
+    async def test_what_an_outage_holds_back_drains_exactly(self, dies: bool) -> None:
+        async with world(settings=SETTINGS, new_log=self.log_of_world) as made:
             owner = await made.open()
             await owner.container.create("a")
             await made.environment.sleep(60)
@@ -85,9 +87,6 @@ class TestOutages(KafkaCase):
             await made.check(owner)
             await owner.container.close()
             assert sum(len(value or b"") for value in self.outside.values()) < BOUND_BYTES // 10
-
-        with world(settings=SETTINGS, new_log=self.log_of_world) as made:
-            made.run(story())
 
     def log_of_world(self) -> FencedLog:
         return self.handle()
