@@ -65,16 +65,13 @@ def test_what_the_block_raised_is_not_hidden_by_its_end() -> None:
     asyncio.run(whole())
 
 
-def test_the_end_of_an_async_block_closes() -> None:
-    async def whole() -> None:
-        door = AsyncDoor()
-        async with door as inside:
-            assert inside is door
-            assert door.closed == 0
-        assert door.closed == 1
-        with pytest.raises(KeyError):
-            async with door:
-                raise KeyError("of the block")
-        assert door.closed == 2
-
-    asyncio.run(whole())
+async def test_the_end_of_an_async_block_closes() -> None:
+    door = AsyncDoor()
+    async with door as inside:
+        assert inside is door
+        assert door.closed == 0
+    assert door.closed == 1
+    with pytest.raises(KeyError):
+        async with door:
+            raise KeyError("of the block")
+    assert door.closed == 2

@@ -186,20 +186,17 @@ def test_a_change_may_rest_on_the_state_of_another_segment(
     assert run(house.store.commit(change))
 
 
-def test_commit_reads_and_assigns_in_one_step(house: House) -> None:
-    async def scenario() -> None:
-        house.log.hold = asyncio.Event()
-        change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
-        commit = asyncio.ensure_future(house.store.commit(change))
-        await asyncio.sleep(0)
-        assert house.rows.pending_layout(SEGMENT) == change.after
-        assert house.store.layout(SEGMENT) == change.before
-        assert not commit.done()
-        house.log.hold.set()
-        assert await commit
-        assert house.store.layout(SEGMENT) == change.after
-
-    run(scenario())
+async def test_commit_reads_and_assigns_in_one_step(house: House) -> None:
+    house.log.hold = asyncio.Event()
+    change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
+    commit = asyncio.ensure_future(house.store.commit(change))
+    await asyncio.sleep(0)
+    assert house.rows.pending_layout(SEGMENT) == change.after
+    assert house.store.layout(SEGMENT) == change.before
+    assert not commit.done()
+    house.log.hold.set()
+    assert await commit
+    assert house.store.layout(SEGMENT) == change.after
 
 
 def test_a_plan_on_another_layout_is_a_defect(house: House) -> None:
@@ -292,33 +289,27 @@ def test_chunk_ids_are_reserved_in_ranges(house: House) -> None:
     )
 
 
-def test_a_range_is_used_only_when_it_is_acknowledged(house: House) -> None:
-    async def scenario() -> None:
-        house.log.hold = asyncio.Event()
-        first = asyncio.ensure_future(house.store.new_chunk(SEGMENT, 0))
-        second = asyncio.ensure_future(house.store.new_chunk(SEGMENT, 0))
-        await asyncio.sleep(0.01)
-        assert not first.done()
-        assert not second.done()
-        assert len(house.log.updates) == 1
-        first.cancel()
-        await asyncio.sleep(0.01)
-        house.log.hold.set()
-        assert (await second).chunk_id == CHUNK_IDS_RESERVED + 1
-
-    run(scenario())
+async def test_a_range_is_used_only_when_it_is_acknowledged(house: House) -> None:
+    house.log.hold = asyncio.Event()
+    first = asyncio.ensure_future(house.store.new_chunk(SEGMENT, 0))
+    second = asyncio.ensure_future(house.store.new_chunk(SEGMENT, 0))
+    await asyncio.sleep(0.01)
+    assert not first.done()
+    assert not second.done()
+    assert len(house.log.updates) == 1
+    first.cancel()
+    await asyncio.sleep(0.01)
+    house.log.hold.set()
+    assert (await second).chunk_id == CHUNK_IDS_RESERVED + 1
 
 
-def test_one_range_serves_all_who_wait_for_it(house: House) -> None:
-    async def scenario() -> None:
-        house.log.hold = asyncio.Event()
-        waiting = asyncio.gather(*[house.store.new_chunk(SEGMENT, 0) for _ in range(3)])
-        await asyncio.sleep(0.01)
-        house.log.hold.set()
-        assert [chunk.chunk_id for chunk in await waiting] == [1, 2, 3]
-        assert len(house.log.updates) == 1
-
-    run(scenario())
+async def test_one_range_serves_all_who_wait_for_it(house: House) -> None:
+    house.log.hold = asyncio.Event()
+    waiting = asyncio.gather(*[house.store.new_chunk(SEGMENT, 0) for _ in range(3)])
+    await asyncio.sleep(0.01)
+    house.log.hold.set()
+    assert [chunk.chunk_id for chunk in await waiting] == [1, 2, 3]
+    assert len(house.log.updates) == 1
 
 
 def test_a_segment_that_is_gone_gets_no_chunk(house: House) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
@@ -13,6 +14,7 @@ from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, Segme
 from siltstone.segments.read_ahead import PIECE_BYTES, STREAMS_MAX, ReadAhead
 from siltstone.segments.segment_storage import SegmentStorageSettings
 from siltstone.testing.virtual_time import VirtualEnvironment
+from tests.support.async_tests import running_clock
 from tests.support.segments.segment_world import Call, World, write_pieces
 
 CALL_S = 0.1
@@ -20,29 +22,21 @@ LENGTH = 40 * MIB
 BUDGET = 64 * MIB
 
 
-def run(
-    test: Callable[[World, bytes], Awaitable[None]],
-    *,
-    call_s: float = CALL_S,
-    budget: int = BUDGET,
-    chunk_bytes: int = 6 * MIB,
-) -> None:
-    """Run ``test`` over one segment on storage whose calls take ``call_s``."""
-    environment = VirtualEnvironment()
+@asynccontextmanager
+async def filled(
+    *, call_s: float = CALL_S, budget: int = BUDGET, chunk_bytes: int = 6 * MIB
+) -> AsyncIterator[tuple[World, bytes]]:
+    """Fill one segment on storage whose calls take ``call_s``; nothing is held at the end."""
+    environment = VirtualEnvironment(clock=running_clock())
     settings = SegmentStorageSettings(chunk_bytes=chunk_bytes, prefetch_bytes=budget)
     world = World(environment=environment, settings=settings)
-
-    async def body() -> None:
-        whole = await write_pieces(world, [MIB] * (LENGTH // MIB))
-        environment.latency = lambda pool, chance: call_s
-        try:
-            await test(world, whole)
-        finally:
-            await world.segments.close()
-        assert ahead_of(world).held_bytes == 0
-
-    with environment.runner() as runner:
-        runner.run(body())
+    whole = await write_pieces(world, [MIB] * (LENGTH // MIB))
+    environment.latency = lambda pool, chance: call_s
+    try:
+        yield world, whole
+    finally:
+        await world.segments.close()
+    assert ahead_of(world).held_bytes == 0
 
 
 def ahead_of(world: World) -> ReadAhead:
@@ -59,17 +53,17 @@ async def read_all(world: World, step: int) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [64 * 1024, MIB, 3 * MIB + 17, 8 * MIB, 40 * MIB])
-def test_a_sequential_reader_gets_the_bytes(step: int) -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_a_sequential_reader_gets_the_bytes(step: int) -> None:
+    async with filled() as (world, whole):
         assert await read_all(world, step) == whole
-
-    run(test)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [0, BUDGET])
-def test_a_sequential_reader_does_not_wait_for_each_call(budget: int) -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_a_sequential_reader_does_not_wait_for_each_call(budget: int) -> None:
+    async with filled(budget=budget) as (world, whole):
         loop = asyncio.get_running_loop()
         started = loop.time()
         assert await read_all(world, MIB) == whole
@@ -79,12 +73,11 @@ def test_a_sequential_reader_does_not_wait_for_each_call(budget: int) -> None:
         else:
             assert waits >= 40
 
-    run(test, budget=budget)
-
 
 @pytest.mark.slow
-def test_each_byte_is_read_once() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_each_byte_is_read_once() -> None:
+    async with filled() as (world, whole):
         del world.calls[:]
         assert await read_all(world, MIB) == whole
         ranges = sorted((call.name, call.offset, call.length) for call in world.calls)
@@ -92,14 +85,15 @@ def test_each_byte_is_read_once() -> None:
             assert following != name or offset + length <= begin
         assert sum(length for _, _, length in ranges) == LENGTH
 
-    run(test)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_bytes", [13 * MIB, 15 * MIB, 21 * MIB, 64 * MIB])
 @pytest.mark.parametrize("call_s", [0.0, CALL_S])
-def test_a_sequential_read_takes_a_call_for_each_8_mib(chunk_bytes: int, call_s: float) -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_a_sequential_read_takes_a_call_for_each_8_mib(
+    chunk_bytes: int, call_s: float
+) -> None:
+    async with filled(chunk_bytes=chunk_bytes, call_s=call_s) as (world, whole):
         for _ in range(3):
             ahead_of(world).measured(MIB, call_s)
         del world.calls[:]
@@ -111,12 +105,11 @@ def test_a_sequential_read_takes_a_call_for_each_8_mib(chunk_bytes: int, call_s:
         borders = len(world.segments.chunks(1)) - 1
         assert len(reads) <= LENGTH // (8 * MIB) + min(borders, 1 if call_s else borders)
 
-    run(test, chunk_bytes=chunk_bytes, call_s=call_s)
-
 
 @pytest.mark.slow
-def test_readers_beside_each_other_do_not_get_the_memory_of_the_other() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_readers_beside_each_other_do_not_get_the_memory_of_the_other() -> None:
+    async with filled() as (world, whole):
         for start in range(0, 6 * MIB, MIB):
             assert await world.read(1, start, MIB) == whole[start : start + MIB]
         for _ in range(2):
@@ -124,8 +117,6 @@ def test_readers_beside_each_other_do_not_get_the_memory_of_the_other() -> None:
             reads = [world.read(1, start, 3 * MIB) for start in starts]
             found = b"".join(await asyncio.gather(*reads))
             assert found == whole[6 * MIB :]
-
-    run(test)
 
 
 async def test_memory_that_a_reader_still_waits_for_is_not_used_again() -> None:
@@ -213,8 +204,9 @@ async def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -
 
 
 @pytest.mark.slow
-def test_memory_is_used_again_and_given_back_at_the_end() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_memory_is_used_again_and_given_back_at_the_end() -> None:
+    async with filled(chunk_bytes=LENGTH) as (world, whole):
         ahead, kept = ahead_of(world), 0
         offset = 0
         while part := await world.read(1, offset, 4 * MIB):
@@ -224,28 +216,24 @@ def test_memory_is_used_again_and_given_back_at_the_end() -> None:
         assert kept
         assert ahead.held_bytes == 0
 
-    run(test, chunk_bytes=LENGTH)
-
 
 @pytest.mark.slow
-def test_fast_storage_and_random_readers_get_nothing_ahead() -> None:
-    async def fast(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_fast_storage_and_random_readers_get_nothing_ahead() -> None:
+    async with filled(call_s=0.0) as (world, whole):
         assert await read_all(world, MIB) == whole
         assert len(world.calls) < 3 * LENGTH // MIB
-
-    async def scattered(world: World, whole: bytes) -> None:
+    async with filled() as (world, whole):
         del world.calls[:]
         for offset in (9 * MIB, 3 * MIB, 30 * MIB, 0, 20 * MIB):
             assert await world.read(1, offset, MIB) == whole[offset : offset + MIB]
         assert sum(call.length for call in world.calls) == 5 * MIB
 
-    run(fast, call_s=0.0)
-    run(scattered)
-
 
 @pytest.mark.slow
-def test_a_late_answer_of_quick_storage_changes_nothing_and_three_do() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_a_late_answer_of_quick_storage_changes_nothing_and_three_do() -> None:
+    async with filled(call_s=0.0) as (world, whole):
         ahead, late = ahead_of(world), 0
         for offset in range(0, 12 * MIB, MIB):
             if offset in {4 * MIB, 7 * MIB, 8 * MIB, 9 * MIB}:
@@ -259,34 +247,32 @@ def test_a_late_answer_of_quick_storage_changes_nothing_and_three_do() -> None:
         assert await world.read(1, 12 * MIB, MIB) == whole[12 * MIB : 13 * MIB]
         assert ahead.held_bytes
 
-    run(test, call_s=0.0)
-
 
 @pytest.mark.slow
-def test_the_budget_holds_for_many_readers() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_the_budget_holds_for_many_readers() -> None:
+    async with filled(budget=3 * PIECE_BYTES) as (world, whole):
+
         async def reader() -> None:
             assert await read_all(world, MIB) == whole
 
         await asyncio.gather(*(reader() for _ in range(5)))
 
-    run(test, budget=3 * PIECE_BYTES)
-
 
 @pytest.mark.slow
-def test_readers_that_went_away_are_forgotten() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_readers_that_went_away_are_forgotten() -> None:
+    async with filled() as (world, _):
         for number in range(STREAMS_MAX + 9):
             await world.read(1, number, 1)
             await world.read(1, number + 1, 1)
         assert len(ahead_of(world)._streams) <= STREAMS_MAX
         assert ahead_of(world).held_bytes <= BUDGET
 
-    run(test)
 
-
-def test_what_was_read_ahead_is_not_shown_after_a_truncation() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_what_was_read_ahead_is_not_shown_after_a_truncation() -> None:
+    async with filled() as (world, _):
         for offset in range(0, 4 * MIB, MIB):
             await world.read(1, offset, MIB)
         await asyncio.sleep(9)
@@ -295,12 +281,11 @@ def test_what_was_read_ahead_is_not_shown_after_a_truncation() -> None:
         with pytest.raises(SegmentTruncatedError):
             await world.read(1, 4 * MIB, MIB)
 
-    run(test)
-
 
 @pytest.mark.slow
-def test_an_error_ahead_is_met_by_who_reads_there() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_an_error_ahead_is_met_by_who_reads_there() -> None:
+    async with filled() as (world, whole):
         damaged = world.segments.chunks(1)[2].chunk.name
         world.content(damaged)[5] ^= 1
         for offset in range(0, 12 * MIB, MIB):
@@ -310,12 +295,11 @@ def test_an_error_ahead_is_met_by_who_reads_there() -> None:
         assert damaged in str(caught.value)
         assert await world.read(1, 18 * MIB, 3 * MIB) == whole[18 * MIB : 21 * MIB]
 
-    run(test)
-
 
 @pytest.mark.slow
-def test_storage_that_fails_ahead_and_comes_back_is_not_noticed() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_storage_that_fails_ahead_and_comes_back_is_not_noticed() -> None:
+    async with filled() as (world, whole):
         failing = False
 
         def decide(call: Call) -> None:
@@ -333,12 +317,11 @@ def test_storage_that_fails_ahead_and_comes_back_is_not_noticed() -> None:
             found += part
         assert bytes(found) == whole
 
-    run(test)
-
 
 @pytest.mark.slow
-def test_a_cancelled_reader_leaves_the_others_what_is_ahead() -> None:
-    async def test(world: World, whole: bytes) -> None:
+@pytest.mark.virtual_time
+async def test_a_cancelled_reader_leaves_the_others_what_is_ahead() -> None:
+    async with filled() as (world, whole):
         await world.read(1, 0, MIB)
         waiting = asyncio.create_task(world.read(1, MIB, MIB))
         await asyncio.sleep(CALL_S / 2)
@@ -346,8 +329,6 @@ def test_a_cancelled_reader_leaves_the_others_what_is_ahead() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert await read_all(world, MIB) == whole
-
-    run(test)
 
 
 async def test_reads_beside_each_other_are_not_taken_for_slow_storage() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -35,36 +36,32 @@ def is_healthy(storage: AsyncChunkStorage) -> bool:
     return storage.healthy
 
 
-def run(
-    scenario: Callable[[AsyncChunkStorage], object], *, threads: int = 2, deadline_s: float = 120.0
-) -> None:
-    async def body() -> None:
-        environment = SystemEnvironment()
-        storage = AsyncChunkStorage(
-            MemoryChunkStorage(), environment, threads=threads, deadline_s=deadline_s
-        )
-        try:
-            work = scenario(storage)
-            assert asyncio.iscoroutine(work)
-            await work
-        finally:
-            await asyncio.to_thread(environment.close)
-
-    asyncio.run(body())
+@asynccontextmanager
+async def opened_storage(
+    *, threads: int = 2, deadline_s: float = 120.0
+) -> AsyncIterator[AsyncChunkStorage]:
+    environment = SystemEnvironment()
+    storage = AsyncChunkStorage(
+        MemoryChunkStorage(), environment, threads=threads, deadline_s=deadline_s
+    )
+    try:
+        yield storage
+    finally:
+        await asyncio.to_thread(environment.close)
 
 
-def test_a_call_returns_its_result_or_its_error() -> None:
-    async def scenario(storage: AsyncChunkStorage) -> None:
+async def test_a_call_returns_its_result_or_its_error() -> None:
+    async with opened_storage() as storage:
         await storage.create("a", [b"x"])
         assert (await storage.stat("a")).length == 1
         with pytest.raises(ChunkNotFoundError):
             await storage.stat("b")
 
-    run(scenario)
 
-
-def test_a_late_call_is_answered_with_an_unknown_outcome_and_makes_the_pool_unhealthy() -> None:
-    async def scenario(storage: AsyncChunkStorage) -> None:
+async def test_a_late_call_is_answered_with_an_unknown_outcome_and_makes_the_pool_unhealthy() -> (
+    None
+):
+    async with opened_storage(deadline_s=0.05) as storage:
         gates = [Gate(), Gate()]
         results = await asyncio.gather(
             *(storage.run("write", "a", gate) for gate in gates), return_exceptions=True
@@ -81,11 +78,9 @@ def test_a_late_call_is_answered_with_an_unknown_outcome_and_makes_the_pool_unhe
             await asyncio.sleep(0.001)
         assert is_healthy(storage)
 
-    run(scenario, deadline_s=0.05)
 
-
-def test_a_cancelled_caller_leaves_only_when_its_call_has_ended() -> None:
-    async def scenario(storage: AsyncChunkStorage) -> None:
+async def test_a_cancelled_caller_leaves_only_when_its_call_has_ended() -> None:
+    async with opened_storage() as storage:
         gate = Gate()
         caller = asyncio.ensure_future(storage.run("write", "a", gate))
         await asyncio.to_thread(gate.entered.wait, 120)
@@ -98,12 +93,10 @@ def test_a_cancelled_caller_leaves_only_when_its_call_has_ended() -> None:
             await caller
         assert gate.left.is_set()
 
-    run(scenario)
-
 
 @pytest.mark.slow
-def test_a_cancelled_caller_leaves_at_the_deadline_of_a_call_that_hangs() -> None:
-    async def scenario(storage: AsyncChunkStorage) -> None:
+async def test_a_cancelled_caller_leaves_at_the_deadline_of_a_call_that_hangs() -> None:
+    async with opened_storage(deadline_s=2.0) as storage:  # it is cancelled long before that
         gate = Gate()
         caller = asyncio.ensure_future(storage.run("write", "a", gate))
         await asyncio.to_thread(gate.entered.wait, 120)
@@ -113,11 +106,9 @@ def test_a_cancelled_caller_leaves_at_the_deadline_of_a_call_that_hangs() -> Non
         assert not gate.left.is_set()
         gate.open.set()
 
-    run(scenario, deadline_s=2.0)  # it is cancelled long before that
 
-
-def test_a_call_that_finds_no_thread_in_time_was_never_sent() -> None:
-    async def scenario(storage: AsyncChunkStorage) -> None:
+async def test_a_call_that_finds_no_thread_in_time_was_never_sent() -> None:
+    async with opened_storage(threads=1) as storage:
         first, second = Gate(), Gate()
         busy = asyncio.ensure_future(storage.run("write", "a", first))
         await asyncio.to_thread(first.entered.wait, 120)
@@ -130,5 +121,3 @@ def test_a_call_that_finds_no_thread_in_time_was_never_sent() -> None:
         assert await busy == "done"
         await storage.list("")
         assert not second.entered.is_set()
-
-    run(scenario, threads=1)

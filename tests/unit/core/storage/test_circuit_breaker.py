@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -20,6 +19,9 @@ from siltstone.core.storage.call_stats import CallLimits, CallReport, CallWatch
 from siltstone.core.storage.circuit_breaker import Circuit, CircuitLimits, CircuitState
 from siltstone.testing.faults.faulty_chunk_storage import Fate, FaultyChunkStorage
 from siltstone.testing.virtual_time import VirtualEnvironment
+from tests.support.async_tests import running_clock
+
+pytestmark = pytest.mark.virtual_time
 
 LIMITS = CallLimits(slow_s=1.0, circuit=CircuitLimits(failures_max=3, probe_s=5.0))
 
@@ -85,7 +87,7 @@ class Place:
     """A bridge to a memory service on virtual time, with a fate for all calls."""
 
     def __init__(self, *, threads: int = 2) -> None:
-        self.environment = VirtualEnvironment()
+        self.environment = VirtualEnvironment(clock=running_clock())
         self.service = FaultyChunkStorage(MemoryChunkStorage())
         self.storage = AsyncChunkStorage(
             self.service, self.environment, threads=threads, deadline_s=10.0, limits=LIMITS
@@ -98,16 +100,6 @@ class Place:
         return len(self.service.calls)
 
 
-def play(scenario: Callable[[Place], Awaitable[None]], *, threads: int = 2) -> None:
-    place = Place(threads=threads)
-
-    async def body() -> None:
-        await scenario(place)
-
-    with place.environment.runner() as runner:
-        runner.run(body())
-
-
 async def fail(place: Place, kind: type[ChunkUnavailableError] = ChunkUnavailableError) -> None:
     with pytest.raises(ChunkUnavailableError) as caught:
         await place.storage.create("a", [b"x"])
@@ -115,130 +107,114 @@ async def fail(place: Place, kind: type[ChunkUnavailableError] = ChunkUnavailabl
 
 
 @pytest.mark.parametrize("fate", [Fate.REFUSED, Fate.LOST_CALL])
-def test_an_open_circuit_sends_one_probe_at_a_time(fate: Fate) -> None:
-    async def scenario(place: Place) -> None:
-        place.fate = fate
-        for _ in range(3):
-            await fail(place)
-        assert suspended(place)
-        for _ in range(100):
-            with pytest.raises(StorageSuspendedError, match="not sent") as caught:
-                await place.storage.write("a", 0, [b"x"])
-            assert caught.value.outcome is Outcome.NOT_APPLIED
-        assert place.sent == 3
-        for probes in range(1, 4):
-            await place.environment.sleep(5.0 * 2 ** (probes - 1))
-            assert not suspended(place)
-            await fail(place)
-            await fail(place, StorageSuspendedError)
-            assert place.sent == 3 + probes
-        await place.environment.sleep(30.0)
-        place.fate = Fate.DONE
-        await place.storage.create("a", [b"x"])
-        await place.storage.stat("a")
+async def test_an_open_circuit_sends_one_probe_at_a_time(fate: Fate) -> None:
+    place = Place()
+    place.fate = fate
+    for _ in range(3):
+        await fail(place)
+    assert suspended(place)
+    for _ in range(100):
+        with pytest.raises(StorageSuspendedError, match="not sent") as caught:
+            await place.storage.write("a", 0, [b"x"])
+        assert caught.value.outcome is Outcome.NOT_APPLIED
+    assert place.sent == 3
+    for probes in range(1, 4):
+        await place.environment.sleep(5.0 * 2 ** (probes - 1))
         assert not suspended(place)
-
-    play(scenario)
-
-
-def test_while_a_probe_is_on_its_way_others_are_refused() -> None:
-    async def scenario(place: Place) -> None:
-        place.fate = Fate.LOST_CALL
-        for _ in range(3):
-            await fail(place)
-        await place.environment.sleep(5.0)
-        place.fate = Fate.DONE
-        place.environment.latency = lambda pool, chance: 4.0
-        probe = asyncio.ensure_future(place.storage.create("a", [b"x"]))
-        await place.environment.sleep(1.0)
+        await fail(place)
         await fail(place, StorageSuspendedError)
-        await probe
-        assert (await place.storage.stat("a")).length == 1
-
-    play(scenario)
-
-
-def test_an_answer_of_any_kind_is_one() -> None:
-    async def scenario(place: Place) -> None:
-        for _ in range(5):
-            place.fate = Fate.LOST_CALL
-            await fail(place)
-            await fail(place)
-            place.fate = Fate.DONE
-            with pytest.raises(ChunkNotFoundError):
-                await place.storage.stat("nothing")
-        assert not suspended(place)
-
-    play(scenario)
+        assert place.sent == 3 + probes
+    await place.environment.sleep(30.0)
+    place.fate = Fate.DONE
+    await place.storage.create("a", [b"x"])
+    await place.storage.stat("a")
+    assert not suspended(place)
 
 
-def test_failing_deletions_keep_nothing_else_from_being_sent() -> None:
-    async def scenario(place: Place) -> None:
-        await place.storage.create("a", [b"x"])
-        place.fate = Fate.REFUSED
-        for _ in range(10):
-            with pytest.raises(ChunkUnavailableError, match="injected"):
-                await place.storage.delete("a")
-        assert not suspended(place)
-        for _ in range(3):
-            await fail(place)
-        await place.environment.sleep(5.0)
+async def test_while_a_probe_is_on_its_way_others_are_refused() -> None:
+    place = Place()
+    place.fate = Fate.LOST_CALL
+    for _ in range(3):
+        await fail(place)
+    await place.environment.sleep(5.0)
+    place.fate = Fate.DONE
+    place.environment.latency = lambda pool, chance: 4.0
+    probe = asyncio.ensure_future(place.storage.create("a", [b"x"]))
+    await place.environment.sleep(1.0)
+    await fail(place, StorageSuspendedError)
+    await probe
+    assert (await place.storage.stat("a")).length == 1
+
+
+async def test_an_answer_of_any_kind_is_one() -> None:
+    place = Place()
+    for _ in range(5):
+        place.fate = Fate.LOST_CALL
+        await fail(place)
+        await fail(place)
+        place.fate = Fate.DONE
+        with pytest.raises(ChunkNotFoundError):
+            await place.storage.stat("nothing")
+    assert not suspended(place)
+
+
+async def test_failing_deletions_keep_nothing_else_from_being_sent() -> None:
+    place = Place()
+    await place.storage.create("a", [b"x"])
+    place.fate = Fate.REFUSED
+    for _ in range(10):
         with pytest.raises(ChunkUnavailableError, match="injected"):
-            await place.storage.delete("a")  # the probe
-        assert suspended(place)
-
-    play(scenario)
-
-
-def test_calls_that_hang_open_the_circuit_and_then_hold_every_thread() -> None:
-    async def scenario(place: Place) -> None:
-        place.environment.latency = lambda pool, chance: float("inf")
-        results = await asyncio.gather(
-            *(place.storage.stat(str(number)) for number in range(4)), return_exceptions=True
-        )
-        # Two were sent and hang; two waited for a thread and were not sent.
-        assert [type(result) for result in results] == [ChunkUnavailableError] * 4
-        outcomes = [
-            result.outcome for result in results if isinstance(result, ChunkUnavailableError)
-        ]
-        assert outcomes == [Outcome.UNKNOWN] * 2 + [Outcome.NOT_APPLIED] * 2
-        assert not place.storage.healthy
-        await place.environment.sleep(1_000)
-        await fail(place, StorageSuspendedError)
-
-    play(scenario)
+            await place.storage.delete("a")
+    assert not suspended(place)
+    for _ in range(3):
+        await fail(place)
+    await place.environment.sleep(5.0)
+    with pytest.raises(ChunkUnavailableError, match="injected"):
+        await place.storage.delete("a")  # the probe
+    assert suspended(place)
 
 
-def test_who_waited_for_a_thread_is_not_sent_once_the_circuit_is_open() -> None:
-    async def scenario(place: Place) -> None:
-        place.environment.latency = lambda pool, chance: 2.0
-        place.fate = Fate.LOST_CALL
-        results = await asyncio.gather(
-            *(place.storage.create(str(number), [b"x"]) for number in range(8)),
-            return_exceptions=True,
-        )
-        assert place.sent == 4, "two rounds of two until three had failed"
-        kinds = [type(result) for result in results]
-        assert kinds == [ChunkUnavailableError] * 4 + [StorageSuspendedError] * 4
+async def test_calls_that_hang_open_the_circuit_and_then_hold_every_thread() -> None:
+    place = Place()
+    place.environment.latency = lambda pool, chance: float("inf")
+    results = await asyncio.gather(
+        *(place.storage.stat(str(number)) for number in range(4)), return_exceptions=True
+    )
+    # Two were sent and hang; two waited for a thread and were not sent.
+    assert [type(result) for result in results] == [ChunkUnavailableError] * 4
+    outcomes = [result.outcome for result in results if isinstance(result, ChunkUnavailableError)]
+    assert outcomes == [Outcome.UNKNOWN] * 2 + [Outcome.NOT_APPLIED] * 2
+    assert not place.storage.healthy
+    await place.environment.sleep(1_000)
+    await fail(place, StorageSuspendedError)
 
-    play(scenario)
+
+async def test_who_waited_for_a_thread_is_not_sent_once_the_circuit_is_open() -> None:
+    place = Place()
+    place.environment.latency = lambda pool, chance: 2.0
+    place.fate = Fate.LOST_CALL
+    results = await asyncio.gather(
+        *(place.storage.create(str(number), [b"x"]) for number in range(8)),
+        return_exceptions=True,
+    )
+    assert place.sent == 4, "two rounds of two until three had failed"
+    kinds = [type(result) for result in results]
+    assert kinds == [ChunkUnavailableError] * 4 + [StorageSuspendedError] * 4
 
 
-def test_the_time_in_the_queue_is_told_apart() -> None:
-    async def scenario(place: Place) -> None:
-        reports: list[CallReport] = []
-        place.storage.watch.on_call = reports.append
-        place.environment.latency = lambda pool, chance: 2.0
-        await asyncio.gather(*(place.storage.create(str(n), [b"xy", b"z"]) for n in range(4)))
-        assert [report.queue_s for report in reports] == [0.0, 0.0, 2.0, 2.0]
-        assert [report.service_s for report in reports] == [2.0] * 4
-        assert {report.length for report in reports} == {3}
-        assert place.storage.watch.recent().slow == 4
-        assert place.storage.watch.recent().latency_s == 2.0
-        await place.environment.sleep(100.0)
-        assert place.storage.watch.recent().count == 0
-
-    play(scenario)
+async def test_the_time_in_the_queue_is_told_apart() -> None:
+    place = Place()
+    reports: list[CallReport] = []
+    place.storage.watch.on_call = reports.append
+    place.environment.latency = lambda pool, chance: 2.0
+    await asyncio.gather(*(place.storage.create(str(n), [b"xy", b"z"]) for n in range(4)))
+    assert [report.queue_s for report in reports] == [0.0, 0.0, 2.0, 2.0]
+    assert [report.service_s for report in reports] == [2.0] * 4
+    assert {report.length for report in reports} == {3}
+    assert place.storage.watch.recent().slow == 4
+    assert place.storage.watch.recent().latency_s == 2.0
+    await place.environment.sleep(100.0)
+    assert place.storage.watch.recent().count == 0
 
 
 def test_slow_calls_are_warned_of_but_not_each(caplog: pytest.LogCaptureFixture) -> None:

@@ -68,7 +68,9 @@ CALLS: dict[str, Callable[[AsyncChunkStorage], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("operation", CALLS)
 @pytest.mark.parametrize("wrap", [cached, limited, metered, retrying, slow, together])
-def test_a_call_that_hangs_ends_for_its_caller(wrap: Wrap, operation: str, tmp_path: Path) -> None:
+async def test_a_call_that_hangs_ends_for_its_caller(
+    wrap: Wrap, operation: str, tmp_path: Path
+) -> None:
     gate = threading.Event()
 
     def wait(verb: str, name: str) -> None:
@@ -77,21 +79,17 @@ def test_a_call_that_hangs_ends_for_its_caller(wrap: Wrap, operation: str, tmp_p
 
     memory = MemoryChunkStorage()
     memory.create("a", [b"x"])
-
-    async def body() -> None:
-        environment = SystemEnvironment()
-        storage = AsyncChunkStorage(
-            wrap(FaultyChunkStorage(memory, before=wait), environment, tmp_path),
-            environment,
-            threads=1,
-            deadline_s=0.05,
-        )
-        try:
-            with pytest.raises(ChunkUnavailableError) as caught:
-                await CALLS[operation](storage)
-            assert caught.value.outcome is Outcome.UNKNOWN
-        finally:
-            gate.set()
-            await asyncio.to_thread(environment.close)
-
-    asyncio.run(body())
+    environment = SystemEnvironment()
+    storage = AsyncChunkStorage(
+        wrap(FaultyChunkStorage(memory, before=wait), environment, tmp_path),
+        environment,
+        threads=1,
+        deadline_s=0.05,
+    )
+    try:
+        with pytest.raises(ChunkUnavailableError) as caught:
+            await CALLS[operation](storage)
+        assert caught.value.outcome is Outcome.UNKNOWN
+    finally:
+        gate.set()
+        await asyncio.to_thread(environment.close)
