@@ -9,23 +9,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
 import siltstone
 from siltstone import RecoveryState
-from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.migration.files.import_files import ImportChoices, import_files
 from siltstone.migration.files.import_plan import plan_objects
 from siltstone.migration.salvage import Verdict, salvage_store
-from tests.support.services import azure_services, hdfs_services, s3_services
-from tests.support.services.azure_services import AzureService
 from tests.support.services.gcs_services import GcsService, on_fake, on_stub
-from tests.support.services.hdfs_services import HdfsService
-from tests.support.services.s3_services import S3Service
+from tests.support.services.places import Place, of_azure, of_hdfs, of_s3
 from tests.support.stubs.gcs_stub import Stub
 from tests.support.stubs.gcs_stub_server import serving
 
@@ -33,49 +28,6 @@ pytestmark = pytest.mark.services
 
 OBJECTS = {"old/1.csv": b"one\n" * 1_000, "old/2.csv": b"two\n" * 90_000}
 FLUSHED = b"a" * 300_000
-
-
-class Service(Protocol):
-    """Long-term storage, also from outside."""
-
-    def open(self) -> ChunkStorage: ...
-    def outside_names(self) -> list[str]: ...
-    def outside_read(self, name: str) -> bytes | None: ...
-    def outside_write(self, name: str, content: bytes) -> None: ...
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a store shall be.
-
-    Attributes:
-        binding: its name.
-        options: of the settings file.
-        service: the same place.
-    """
-
-    binding: str
-    options: dict[str, Any]
-    service: Service
-
-    def remove(self, *names: str) -> None:
-        with closing(self.service.open()) as storage:
-            for name in names:
-                storage.delete(name)
-
-    def names(self, kind: str) -> list[str]:
-        return sorted(name for name in self.service.outside_names() if kind in name)
-
-
-def of_hdfs(request: pytest.FixtureRequest, **more: Any) -> Place:
-    service = HdfsService(server=request.getfixturevalue("hdfs"), more=more)
-    options = hdfs_services.options_of(service.server, service.path, **more)
-    return Place("hdfs", options, service)
-
-
-def of_s3(request: pytest.FixtureRequest) -> Place:
-    service = S3Service(server=request.getfixturevalue("versitygw"))
-    return Place("s3", s3_services.options_of(service.server, service.bucket), service)
 
 
 def of_fake_gcs(request: pytest.FixtureRequest) -> Place:
@@ -97,12 +49,6 @@ def gcs_options(service: GcsService, **more: Any) -> dict[str, Any]:
         "anonymous": True,
         **more,
     }
-
-
-def of_azure(request: pytest.FixtureRequest, **more: Any) -> Place:
-    service = AzureService(server=request.getfixturevalue("azurite"), more=more)
-    options = azure_services.options_of(service.server, service.container, **more)
-    return Place("azure", options, service)
 
 
 PLACES: dict[str, Callable[[pytest.FixtureRequest], Place]] = {

@@ -8,7 +8,7 @@ import pytest
 
 import siltstone
 from siltstone.cli.main import run
-from tests.contract.test_recovery_anywhere import Place, of_azure, of_hdfs, of_s3
+from tests.support.services.places import Place, of_azure, of_hdfs, of_s3
 
 pytestmark = pytest.mark.services
 

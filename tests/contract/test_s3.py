@@ -21,9 +21,7 @@ from siltstone.testing.chunk_checks.subject import at_once, names
 from siltstone.testing.chunk_checks.writes import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import VERSITYGW
-from tests.support.services.s3_services import MotoService, S3Service
-
-MISSING = frozenset({"append", "seal"})
+from tests.support.services.s3_services import MISSING, MotoService, S3Service
 
 
 class TestMoto(

@@ -22,9 +22,9 @@ from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.work import OK
 from siltstone.store.site import site_of
-from tests.contract.test_s3_store import options, variables
 from tests.support.migration.backups import content, content_of, files, noise
 from tests.support.seen_work import Seeing
+from tests.support.services.s3_options import options, variables
 from tests.support.services.s3_services import new_bucket
 from tests.support.stores import make_store
 

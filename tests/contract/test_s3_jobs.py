@@ -21,8 +21,8 @@ from siltstone.pipelines.scrub import MISSING, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.work import OK
-from tests.contract.test_s3_store import options, variables
 from tests.support.seen_work import Seeing
+from tests.support.services.s3_options import options, variables
 from tests.support.services.s3_services import new_bucket
 
 __all__ = ["variables"]

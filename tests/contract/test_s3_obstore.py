@@ -8,8 +8,7 @@ from services.s3_server import SECRET, S3Server
 from siltstone.testing.chunk_checks.reads import ReadChecks, StatChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import VERSITYGW
-from tests.contract.test_s3 import MISSING
-from tests.support.services.s3_services import S3Service
+from tests.support.services.s3_services import MISSING, S3Service
 
 
 class TestReads(ReadChecks, StatChecks):

@@ -25,22 +25,8 @@ from siltstone.core.errors import (
 )
 from siltstone.migration.salvage import salvage_store
 from siltstone.store.admin.doctor import diagnose
-from tests.support.services.s3_services import S3Service, new_bucket, options_of, settings_of
-
-
-def options(versitygw: S3Server, bucket: str, **more: Any) -> dict[str, Any]:
-    chosen = {
-        "prefix": "stores/one",
-        "access_key_id": "${TEST_KEY_ID}",
-        "secret_access_key": "${TEST_SECRET}",
-    }
-    return options_of(versitygw, bucket) | chosen | more
-
-
-@pytest.fixture
-def variables(monkeypatch: pytest.MonkeyPatch, s3_plugin: None, versitygw: S3Server) -> None:
-    monkeypatch.setenv("TEST_KEY_ID", versitygw.key_id)
-    monkeypatch.setenv("TEST_SECRET", versitygw.secret)
+from tests.support.services.s3_options import options
+from tests.support.services.s3_services import S3Service, new_bucket, settings_of
 
 
 @pytest.mark.usefixtures("variables")

@@ -11,7 +11,8 @@ import pytest
 
 from siltstone.container.container import Container
 from siltstone.container.models.imports import ImportedChunk, ImportMode, ImportOutput
-from tests.faults.test_every_call import (
+from tests.support.container.imported_chunks import found
+from tests.support.faults.failing_calls import (
     DAYS_S,
     Mortal,
     Operation,
@@ -20,7 +21,6 @@ from tests.faults.test_every_call import (
     play_every,
     play_some,
 )
-from tests.support.container.imported_chunks import found
 from tests.support.model.container_model import ModelSegment
 
 SAMPLE = 4

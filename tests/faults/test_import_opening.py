@@ -22,7 +22,9 @@ from siltstone.core.errors import ChunkError, ClosedError, LogError, OutcomeUnkn
 from siltstone.core.records.import_row import ImportRow, ImportState
 from siltstone.core.records.task import TaskKind
 from siltstone.metadata.import_rows import import_pages
-from tests.faults.test_every_call import (
+from tests.support.container.container_world import Owner, World, close_quietly, world
+from tests.support.container.imported_chunks import bring, content, gives, left
+from tests.support.faults.failing_calls import (
     DAYS_S,
     Mortal,
     Operation,
@@ -30,9 +32,7 @@ from tests.faults.test_every_call import (
     play_every,
     play_some,
 )
-from tests.faults.test_imports import NEVER, brought, given
-from tests.support.container.container_world import Owner, World, close_quietly, world
-from tests.support.container.imported_chunks import bring, content, gives, left
+from tests.support.faults.import_calls import NEVER, brought, given
 from tests.support.faults.zombie import OldOwner, PausingEnvironment
 from tests.support.model.container_model import ModelSegment
 

@@ -17,22 +17,12 @@ import pytest
 from siltstone.container.container import Container
 from siltstone.container.models.imports import (
     ImportBatch,
-    ImportedChunk,
     ImportMode,
     ImportOutput,
     ImportSessionError,
     ImportTicket,
 )
 from siltstone.core.errors import SegmentSealedError
-from tests.faults.test_every_call import (
-    DAYS_S,
-    Mortal,
-    Operation,
-    a_source,
-    open_chunk,
-    play_every,
-    play_some,
-)
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -43,6 +33,16 @@ from tests.support.container.container_world import (
     world,
 )
 from tests.support.container.imported_chunks import bring, content, gives, left
+from tests.support.faults.failing_calls import (
+    DAYS_S,
+    Mortal,
+    Operation,
+    a_source,
+    open_chunk,
+    play_every,
+    play_some,
+)
+from tests.support.faults.import_calls import NEVER, Given, brought, given
 from tests.support.faults.zombie import OldOwner, PausingEnvironment
 from tests.support.model.container_model import ModelSegment
 from tests.support.soak import shared
@@ -61,24 +61,6 @@ async def opened(life: Mortal) -> ImportTicket:
     await life.do(step)
     assert len({ticket.session_id for ticket in found}) == 1
     return found[-1]
-
-
-Brought = list[tuple[ImportedChunk, bytes]]
-Given = tuple[ImportOutput, bytes]
-"""What a segment is to get, and its bytes."""
-
-
-def brought(life: Mortal, ticket: ImportTicket, *lengths: int) -> Brought:
-    """Chunks of these lengths; beside them lie those of an attempt that was lost."""
-    storage = life.world.new_storage()
-    bring(storage, ticket, [b"lost", b"too"], attempt=7)
-    data = [life.data(length) for length in lengths]
-    return list(zip(bring(storage, ticket, data), data, strict=True))
-
-
-def given(segment: str, chunks: Brought, mode: ImportMode = ImportMode.CREATE) -> Given:
-    data = b"".join(data for _, data in chunks)
-    return gives(segment, [chunk for chunk, _ in chunks], mode), data
 
 
 async def committed(life: Mortal, *every: Given) -> None:
@@ -268,7 +250,6 @@ async def _imported(owner: Owner) -> bool:
 
 
 OLD_ACTS: dict[str, Act] = {"commit": _commit, "abort": _abort}
-NEVER = 10**6
 
 
 def stops(old: Act) -> list[tuple[int, bool]]:

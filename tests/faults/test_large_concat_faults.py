@@ -17,7 +17,6 @@ import pytest
 from siltstone.core.errors import SegmentNotFoundError, SiltstoneError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
-from tests.faults.test_container_four_outcomes import LOG_FAULTS, Counting, Life, play
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -26,6 +25,7 @@ from tests.support.container.container_world import (
     with_settings,
     world,
 )
+from tests.support.faults.container_life import LOG_FAULTS, Counting, Life, play
 from tests.support.faults.zombie import PausingEnvironment
 
 SETTINGS = with_settings(

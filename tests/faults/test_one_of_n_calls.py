@@ -14,8 +14,8 @@ import pytest
 from siltstone.core.errors import LogError
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
-from tests.faults.test_container_four_outcomes import Life, play
 from tests.support.container.container_world import small_slices, with_settings
+from tests.support.faults.container_life import Life, play
 
 SETTINGS = with_settings(
     chunk_bytes=4_000,

@@ -26,6 +26,7 @@ from siltstone.core.errors import (
 )
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
+from tests.support.container.newer_claim import claim
 
 pytestmark = pytest.mark.virtual_time
 
@@ -38,15 +39,6 @@ QUIET = with_settings(
     garbage_interval_s=NEVER,
 )
 POISONS = ("append", "truncate", "newest_epoch")
-
-
-def claim(made: World, owner: Owner) -> None:
-    """Take the log over, and leave it at that."""
-    lineage = owner.container._parts.journal.lineage
-    epoch = made.new_log().claim(
-        lineage=lineage, new=False, above=0, takeover=True, owner="a newer one"
-    )
-    assert epoch > owner.container.epoch
 
 
 async def appended(owner: Owner, data: bytes) -> int:

@@ -16,8 +16,8 @@ import pytest
 from siltstone.core.errors import LogError, StorageFullError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
-from tests.faults.test_container_four_outcomes import Counting, Life, play
 from tests.support.container.container_world import with_settings
+from tests.support.faults.container_life import Counting, Life, play
 from tests.support.soak import shared
 
 SETTINGS = with_settings(chunk_bytes=4_000, flush_bytes=6_000, garbage_delay_s=1.0)

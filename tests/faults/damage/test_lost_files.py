@@ -16,26 +16,13 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone import RecoveryReport, Store
+from siltstone import RecoveryReport
 from siltstone.core.records.envelope import RecordKind, claimed_kind
 from tests.golden.feature_store import CHUNK_BYTES, make, text
+from tests.support.faults.shown_rows import Shown, shown_by
 
-Rows = dict[bytes, bytes]
 Runs = list[tuple[int, int, str]]
 """Offset, length and chunk of each run of a segment's bytes."""
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What an open showed.
-
-    Attributes:
-        segments: start and readable bytes of each segment; ``None`` where a read failed.
-        tables: content of each table.
-    """
-
-    segments: dict[str, tuple[int, bytes | None]]
-    tables: dict[str, Rows]
 
 
 @dataclass(frozen=True)
@@ -62,24 +49,6 @@ def look(folder: Path) -> Shown:
     """Read everything without tier 1."""
     with siltstone.open(folder, recover="read-only") as store:
         return shown_by(store)
-
-
-def shown_by(store: Store) -> Shown:
-    segments: dict[str, tuple[int, bytes | None]] = {}
-    for info in store.list():
-        try:
-            data = store.segment(info.name).read(info.start_offset, info.length)
-        except siltstone.CorruptDataError:
-            segments[info.name] = info.start_offset, None
-        else:
-            segments[info.name] = info.start_offset, data
-    return Shown(
-        segments,
-        {
-            name: {key: value.value for key, value in store.table(name).scan()}
-            for name in store.list_tables()
-        },
-    )
 
 
 @pytest.fixture(scope="module")

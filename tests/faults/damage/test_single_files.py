@@ -17,7 +17,7 @@ import pytest
 import siltstone
 from siltstone.store.admin.doctor import Doctor
 from siltstone.store.admin.inspection import open_inspection
-from tests.faults.damage.test_lost_files import Shown, shown_by
+from tests.support.faults.shown_rows import Shown, shown_by
 
 OWNERS = 3
 HARMS: dict[str, Callable[[bytes], bytes | None]] = {

@@ -15,7 +15,7 @@ from siltstone.core.errors import ChunkThrottledError, Outcome
 from siltstone.testing.faults.http_faults import Answer, Hang, Trickle
 from tests.faults.s3.cases import CASES, DONE, Case, told
 from tests.faults.s3.mutations import MUTATIONS, SMALL, Mutation, Step
-from tests.faults.s3.test_mutations import Place, placed
+from tests.faults.s3.place import Place, placed
 
 READS = {
     "GET": Step(method="GET", target="/one$"),

@@ -18,6 +18,9 @@ from siltstone.core.chunk_storage import ChunkStorage
 from tests.support.services.local_services import as_it_is
 from tests.support.services.raw_s3 import RawS3
 
+MISSING = frozenset({"append", "seal"})
+"""Optional verbs that S3 lacks."""
+
 
 def options_of(server: S3Server, bucket: str, **more: Any) -> dict[str, Any]:
     """Settings of the binding, as they stand in a file."""

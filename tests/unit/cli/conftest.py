@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +12,9 @@ import pytest
 
 import siltstone
 from siltstone.cli.main import run
+from tests.support.command import Command, Ran
 
 COMMAND = (sys.executable, "-m", "siltstone")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """What a run of the command left.
-
-    Attributes:
-        code: its exit code.
-        out: standard output.
-        err: standard error.
-    """
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def values(self) -> list[Any]:
-        """The lines of JSON of standard output."""
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Command = Callable[..., Ran]
 
 
 @pytest.fixture

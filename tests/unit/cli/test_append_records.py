@@ -21,7 +21,7 @@ from siltstone.cli import append_command
 from siltstone.cli.record_cuts import Lines, Pieces, Prefixed, RecordCutter
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.blocking.writer import Writer
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 LINES = b"".join(b"line %d\n" % number for number in range(1_000)) + b"the last one"
 

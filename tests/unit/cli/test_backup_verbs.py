@@ -8,7 +8,7 @@ import pytest
 
 import siltstone
 from siltstone.cli.exit_codes import ExitCode
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 def fill(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import siltstone
 from siltstone.cli import check_command
 from siltstone.cli.interrupts import GOES_ON
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 COUNT = 6
 

@@ -27,31 +27,24 @@ from siltstone.core.errors import (
 )
 from siltstone.migration.legacy.write_through.layout import LegacyChangedError
 from siltstone.store.store import Store
+from tests.support.command import Command
+from tests.support.migration.code_only import (
+    Killed,
+    begin,
+    check_original,
+    collect,
+    flush_quietly,
+    prepared_store,
+    written_over,
+)
+from tests.support.migration.migrated_layout import TWO, fingerprint, rolling, shown, written
 from tests.support.migration.places_of_tests import golden_tree, manifest
 from tests.support.migration.random_lives import random_life
 from tests.support.migration.rolling_model import AbsentError, RollingModel
-from tests.unit.cli.conftest import Command, Ran
-from tests.unit.cli.test_migrate_verbs import TWO, fingerprint, rolling, shown, written
-
-Seen = dict[str, tuple[int, int, bool, bytes]]
 
 SEGMENTS: dict[str, dict[str, Any]] = {
     one["name"]: one for one in manifest()["segments"] if one["kind"] == "ok"
 }
-
-
-def prepare(settings: Path) -> None:
-    """Let a store open quickly, and garbage go when it is collected."""
-    text = settings.read_text("utf-8")
-    text = text.replace("path: ./tier1", "path: ./tier1\n    file_bytes: 1MiB")
-    settings.write_text(f"{text}\ngarbage:\n  delay: 0s\n", "utf-8")
-
-
-def prepared_store(folder: Path, containers: int) -> Path:
-    """Make such a store; return its settings file."""
-    settings = siltstone.init(folder, containers=containers)
-    prepare(settings)
-    return settings
 
 
 @pytest.fixture
@@ -69,32 +62,12 @@ def small(folder: Path) -> Path:
     )
 
 
-def begin(command: Command, place: Path, *more: str) -> Ran:
-    return command("migrate", "legacy", str(place), "--mode", "code_only", *more)
-
-
-def collect(store: Store) -> None:
-    for _ in range(3):
-        store.flush()
-        store.collect()
-
-
 def names_beside(store: Store, name: str, number: int) -> list[str]:
     """Names that share the container of another one."""
     index = store.container_index(name)
     return [one for one in map("s{}".format, range(30)) if store.container_index(one) == index][
         :number
     ]
-
-
-def check_original(place: Path, expected: Seen) -> None:
-    """The original reads what the store shows; of what was truncated it may read more."""
-    model = rolling(place)
-    for name, (start, length, sealed, data) in expected.items():
-        found = model.read(name)
-        assert found[1:3] == (length, sealed), name
-        assert found[0] <= start, name
-        assert found[3][start - found[0] :] == data, name
 
 
 @pytest.mark.slow
@@ -339,47 +312,6 @@ def test_random_lives_go_on_as_the_original_reads_them(
 
 # --- killed ---------------------------------------------------------------------------------------
 
-CHANGING = ("create", "overwrite", "seal", "delete")
-
-
-class Killed:
-    """Ends all calls to long-term storage at the n-th that changes a file of the layout.
-
-    Attributes:
-        calls: how many there were.
-    """
-
-    def __init__(self, patch: pytest.MonkeyPatch, place: Path, number: int, how: str) -> None:
-        self.calls = 0
-        self._number = number
-        self._how = how
-        self._prefix = f"{place.name}/"
-        self._dead = False
-        for verb in (*CHANGING, "write", "stat", "read_into", "list"):
-            real = getattr(NfsChunkStorage, verb)
-            patch.setattr(NfsChunkStorage, verb, self._wrapped(verb, real))
-
-    def _wrapped(self, verb: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(storage: NfsChunkStorage, name: str = "", *more: Any) -> Any:
-            dead = ChunkAccessDeniedError("the process is dead", chunk=name, operation=verb)
-            if self._dead:
-                raise dead
-            if verb not in CHANGING or not name.startswith(self._prefix):
-                return real(storage, name, *more)
-            self.calls += 1
-            if self.calls != self._number:
-                return real(storage, name, *more)
-            self._dead = True
-            if self._how == "behind":
-                real(storage, name, *more)
-            elif self._how == "torn" and verb in ("create", "overwrite"):
-                data = b"".join(bytes(part) for part in more[-1])
-                if len(data) > 1:
-                    real(storage, name, *more[:-1], [data[: len(data) // 2]])
-            raise dead
-
-        return call
-
 
 def live(store: Store) -> None:
     """What is interrupted: two files begun, one filled, two headers, a seal, a deletion."""
@@ -493,10 +425,6 @@ def replaced(key: str, text: str) -> Callable[[Path], None]:
     return lambda place: written_over(place / key, text)
 
 
-def written_over(path: Path, text: str) -> None:
-    path.write_text(text)
-
-
 FOREIGN: dict[str, tuple[Callable[[Path], None], type[Exception]]] = {
     "header says more": (append_to("a$header", "9=a$offset.9&"), LegacyChangedError),
     "header says less": (replaced("a$header", "maxsize=3&"), LegacyChangedError),
@@ -587,11 +515,6 @@ def test_an_owner_who_was_overtaken_at_a_call_does_no_harm(
         older.close()
     assert expected == b"xyz0123456789abcdefghij!"
     assert rolling(prepared / "chunks" / "small").read("b") == (0, 24, False, expected)
-
-
-def flush_quietly(store: Store) -> None:
-    with suppress(SiltstoneError):
-        store.flush()
 
 
 # --- the end --------------------------------------------------------------------------------------

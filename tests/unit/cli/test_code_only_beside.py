@@ -10,9 +10,9 @@ import pytest
 import siltstone
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.core.errors import CorruptDataError
-from tests.unit.cli.conftest import Command
-from tests.unit.cli.test_code_only import begin, check_original, prepared_store, written_over
-from tests.unit.cli.test_migrate_verbs import fingerprint, rolling, shown, written
+from tests.support.command import Command
+from tests.support.migration.code_only import begin, check_original, prepared_store, written_over
+from tests.support.migration.migrated_layout import fingerprint, rolling, shown, written
 
 FILES = {"a$header": "maxsize=9&0=a$offset.0&", "a$offset.0": "abc"}
 KNOWN = b"abc12345"

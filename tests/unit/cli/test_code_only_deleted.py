@@ -23,8 +23,8 @@ from siltstone.core.errors import (
 )
 from siltstone.migration.legacy.write_through.layout import LegacyChangedError
 from siltstone.store.store import Store
-from tests.unit.cli.test_code_only import Killed, collect, flush_quietly, prepared_store
-from tests.unit.cli.test_migrate_verbs import rolling, written
+from tests.support.migration.code_only import Killed, collect, flush_quietly, prepared_store
+from tests.support.migration.migrated_layout import rolling, written
 
 FILES = {"a$header": "maxsize=3&0=a$offset.0&", "a$offset.0": "abc"}
 

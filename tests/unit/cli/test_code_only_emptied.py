@@ -10,9 +10,9 @@ import siltstone
 from siltstone.core.errors import StoreError
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
-from tests.unit.cli.conftest import Command
-from tests.unit.cli.test_code_only import begin, collect, prepared_store
-from tests.unit.cli.test_migrate_verbs import TWO, rolling, shown, written
+from tests.support.command import Command
+from tests.support.migration.code_only import begin, collect, prepared_store
+from tests.support.migration.migrated_layout import TWO, rolling, shown, written
 
 EMPTY = (0, 0, False, b"")
 

@@ -11,7 +11,7 @@ import pytest
 
 import siltstone
 from siltstone.cli import doctor_command
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 Process = Callable[..., "subprocess.Popen[bytes]"]
 

@@ -18,7 +18,7 @@ from siltstone.core.constants import container_of
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.store.admin import inspection
 from siltstone.store.store import Store
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 @pytest.mark.slow

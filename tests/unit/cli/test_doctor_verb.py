@@ -23,7 +23,7 @@ from siltstone.core.records.log_file_header import (
 )
 from siltstone.store.admin import doctor as doctor_module
 from siltstone.store.admin.inspection import open_inspection
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 def _by_name(command: Command) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:

@@ -32,7 +32,7 @@ from siltstone.pipelines import work as packing
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import OK, Item, ItemOutcome, Work
 from siltstone.store.blocking.segment import Segment
-from tests.unit.cli.conftest import Command, Ran
+from tests.support.command import Command, Ran
 
 CHUNK = 64 * KIB
 COUNT = 6

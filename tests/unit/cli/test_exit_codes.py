@@ -16,7 +16,7 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.main import run
 from siltstone.core import errors
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
 

@@ -22,8 +22,8 @@ from siltstone.migration.files import export_files, import_files
 from siltstone.migration.files.copy_files import copy_group
 from siltstone.migration.files.import_plan import plan_files
 from siltstone.store.handles.import_writer import ImportWriter
+from tests.support.command import Command, Ran
 from tests.support.migration.backups import Died
-from tests.unit.cli.conftest import Command, Ran
 
 DONE, FAILED, USAGE, NOT_FOUND, CONFLICT, DAMAGE = 0, 1, 2, 3, 4, 6
 

@@ -11,7 +11,7 @@ import siltstone
 from siltstone.core.constants import MIB
 from siltstone.migration.files import import_files
 from siltstone.migration.files.copy_files import copy_group
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 DONE, FAILED, USAGE, CONFLICT = 0, 1, 2, 4
 LONG = ["x" * 216, "x" * 255, "\u6587" * 80]

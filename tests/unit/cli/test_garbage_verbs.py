@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 def at_once(folder: Path) -> None:

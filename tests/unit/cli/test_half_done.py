@@ -12,7 +12,7 @@ import siltstone
 from siltstone.migration.backup.place import BackupPlace
 from siltstone.store.admin import recovery
 from siltstone.store.blocking.segment import Segment
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 @pytest.mark.slow

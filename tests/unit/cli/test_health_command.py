@@ -15,7 +15,7 @@ from siltstone.container.models.health import HealthReason, HealthState
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.store.store import Store
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 @pytest.mark.slow

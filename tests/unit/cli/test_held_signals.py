@@ -16,7 +16,7 @@ import pytest
 import siltstone.spark
 from siltstone.cli.deferred_signals import held_signals, told_once
 from siltstone.cli.interrupts import Interrupted
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 class Started:

@@ -17,7 +17,7 @@ from siltstone.core.fenced_log import LogReader
 from siltstone.core.records.frame import Frame
 from siltstone.journal.recovery import Recovered
 from siltstone.store.admin.inspection import Inspection, open_inspection
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from siltstone.store.settings.units import about_size
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 def names(command: Command, *arguments: str) -> list[str]:

@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from tests.unit.cli.conftest import Command
-from tests.unit.cli.test_migrate_verbs import MANY, MANY_SHOWN, fingerprint, rolling, shown, written
+from tests.support.command import Command
+from tests.support.migration.migrated_layout import (
+    MANY,
+    MANY_SHOWN,
+    fingerprint,
+    rolling,
+    shown,
+    written,
+)
 
 BOOKS = "_system/containers/metadata_0"
 

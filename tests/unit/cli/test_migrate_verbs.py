@@ -18,36 +18,25 @@ from siltstone.migration.source.places import FolderPlace
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.handles.import_writer import ImportWriter
 from siltstone.store.store import Store
+from tests.support.command import Command, Ran
+from tests.support.migration.migrated_layout import (
+    MANY,
+    MANY_SHOWN,
+    TWO,
+    WAYS,
+    dying,
+    fingerprint,
+    rolling,
+    shown,
+    written,
+)
+from tests.support.migration.migrated_layout import small as small
 from tests.support.migration.places_of_tests import GOLDEN, golden_tree, manifest
 from tests.support.migration.random_lives import random_life
-from tests.support.migration.rolling_model import AbsentError, ModelFile, RollingModel
-from tests.unit.cli.conftest import Command, Ran
+from tests.support.migration.rolling_model import AbsentError, RollingModel
 
 SEGMENTS: dict[str, dict[str, Any]] = {
     one["name"]: one for one in manifest()["segments"] if one["kind"] == "ok"
-}
-WAYS = pytest.mark.parametrize("way", [(), ("--in-place",)], ids=["copy", "in place"])
-TWO = {"a$header": "maxsize=3&0=a$offset.0&3=a$offset.3&", "a$offset.0": "abc", "a$offset.3": "de"}
-
-MANY = {
-    **TWO,
-    "b$header": "maxsize=9&0=b$offset.0&",
-    "b$offset.0": "xyz",
-    "c": "bare",
-    "d$header": "maxsize=2&0=d$offset.0&concat=2@1&maxsize=4&0=e$offset.0&4=e$offset.4&",
-    "d$offset.0": "d",
-    "e$offset.0": "eeee",
-    "e$offset.4": "GG",
-    "f$header": "maxsize=2&2=f$offset.2&4=f$offset.4&",
-    "f$offset.2": "ffTAIL",
-    "f$offset.4": "f",
-}
-MANY_SHOWN = {
-    "a": (0, 5, False, b"abcde"),
-    "b": (0, 3, True, b"xyz"),
-    "c": (0, 4, False, b"bare"),
-    "d": (0, 7, False, b"deeeeGG"),
-    "f": (2, 5, False, b"fff"),
 }
 
 
@@ -65,22 +54,6 @@ def several(folder: Path) -> Path:
     return place
 
 
-@pytest.fixture
-def small(folder: Path) -> Path:
-    """A small layout of two segments, alike."""
-    return written(
-        folder / "chunks" / "small",
-        {**TWO, "b$header": "maxsize=9&0=b$offset.0&", "b$offset.0": "xyz"},
-    )
-
-
-def written(place: Path, files: Mapping[str, str]) -> Path:
-    place.mkdir(parents=True)
-    for name, text in files.items():
-        (place / name).write_text(text)
-    return place
-
-
 def written_below(place: Path, files: Mapping[str, str], open_keys: Iterable[str]) -> None:
     """Write files that are sealed, but for some."""
     for key, text in files.items():
@@ -88,48 +61,6 @@ def written_below(place: Path, files: Mapping[str, str], open_keys: Iterable[str
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o600 if key in open_keys else 0o444)
-
-
-def fingerprint(place: Path) -> dict[str, tuple[str, int, int]]:
-    """Every file of a tree: bytes, mode, and when it was changed."""
-    return {
-        path.relative_to(place).as_posix(): (
-            hashlib.sha256(path.read_bytes()).hexdigest(),
-            path.stat().st_mode,
-            path.stat().st_mtime_ns,
-        )
-        for path in sorted(place.rglob("*"))
-        if path.is_file()
-    }
-
-
-def rolling(place: Path) -> RollingModel:
-    """A reader of the old layout, independent of ours."""
-    model = RollingModel()
-    for path in place.rglob("*"):
-        if path.is_file():
-            sealed = not path.stat().st_mode & 0o200
-            name = path.relative_to(place).as_posix()
-            model.files[name] = ModelFile(bytearray(path.read_bytes()), sealed)
-    return model
-
-
-def shown(folder: Path) -> dict[str, tuple[int, int, bool, bytes]]:
-    """Every segment of a store: start, length, sealed, bytes."""
-    with siltstone.open(folder, read_only=True) as store:
-        return {
-            info.name: (
-                info.start_offset,
-                info.length,
-                info.sealed,
-                store.segment(info.name).read(
-                    info.start_offset, max(1, info.length - info.start_offset)
-                )
-                if info.length > info.start_offset
-                else b"",
-            )
-            for info in store.list()
-        }
 
 
 def check_golden(found: Mapping[str, tuple[int, int, bool, bytes]]) -> None:
@@ -259,25 +190,6 @@ def test_random_layouts_come_in_and_go_out_as_the_original_reads_them(
 
 
 # --- interrupted ----------------------------------------------------------------------------------
-
-
-class KilledError(BaseException):
-    """The process ends here."""
-
-
-def dying(real: Callable[..., Any], calls: int, *, before: bool) -> Callable[..., Any]:
-    left = [calls]
-
-    def call(*arguments: Any, **named: Any) -> Any:
-        left[0] -= 1
-        if before and left[0] == 0:
-            raise KilledError
-        result = real(*arguments, **named)
-        if left[0] == 0:
-            raise KilledError
-        return result
-
-    return call
 
 
 @pytest.mark.slow

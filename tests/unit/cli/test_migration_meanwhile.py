@@ -20,9 +20,9 @@ from siltstone.migration.legacy.export import export
 from siltstone.migration.source.places import FolderPlace
 from siltstone.pipelines.work import FAILED
 from siltstone.store.store import Store
-from tests.unit.cli.conftest import Command, Ran
-from tests.unit.cli.test_code_only import begin, collect, prepare
-from tests.unit.cli.test_migrate_verbs import written
+from tests.support.command import Command, Ran
+from tests.support.migration.code_only import begin, collect, prepare
+from tests.support.migration.migrated_layout import written
 
 FILES = {
     "a$header": "maxsize=3&0=a$offset.0&3=a$offset.3&",

@@ -10,7 +10,8 @@ import pytest
 
 from siltstone.cli.main import run
 from siltstone.cli.session import STORE_VARIABLE
-from tests.unit.cli.conftest import COMMAND, Command
+from tests.support.command import Command
+from tests.unit.cli.conftest import COMMAND
 
 ODD = os.fsdecode(b"odd\xff")
 

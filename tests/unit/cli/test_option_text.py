@@ -13,7 +13,7 @@ from siltstone.bindings.s3.settings import S3Settings
 from siltstone.cli.option_text import options_of
 from siltstone.store.settings.effective import load_settings
 from siltstone.tier1.kafka.settings import KafkaLogSettings
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 ODD = ("a b", "run #7", ">", "|", "trail ", "007", "- x", "a: b", "'q'", "null", "yes", "1e3", "é")
 

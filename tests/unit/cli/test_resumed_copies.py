@@ -16,7 +16,7 @@ import pytest
 
 import siltstone
 from siltstone.core.constants import KIB
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 RANGE = 64 * KIB
 RANGES = 40

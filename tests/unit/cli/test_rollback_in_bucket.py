@@ -13,8 +13,8 @@ import siltstone
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.hooks import load_chunk_storage
-from tests.unit.cli.conftest import Command, Ran
-from tests.unit.cli.test_migrate_verbs import TWO, shown
+from tests.support.command import Command, Ran
+from tests.support.migration.migrated_layout import TWO, shown
 
 BUCKET = {
     **TWO,

@@ -8,9 +8,9 @@ import pytest
 
 import siltstone
 from siltstone.store.blocking.segment import Segment
-from tests.unit.cli.conftest import Command
-from tests.unit.cli.test_migrate_verbs import WAYS, dying, fingerprint, rolling, shown
-from tests.unit.cli.test_migrate_verbs import small as small
+from tests.support.command import Command
+from tests.support.migration.migrated_layout import WAYS, dying, fingerprint, rolling, shown
+from tests.support.migration.migrated_layout import small as small
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from siltstone.store.settings.effective import load_settings
 from siltstone.store.settings.file import read_settings_file
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 ROOT = Path(__file__).resolve().parents[3]
 

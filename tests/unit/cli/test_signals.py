@@ -20,7 +20,8 @@ import pytest
 
 import siltstone
 from siltstone.store.blocking.background_loop import BackgroundLoop
-from tests.unit.cli.conftest import COMMAND, Command
+from tests.support.command import Command
+from tests.unit.cli.conftest import COMMAND
 
 Process = Callable[..., "subprocess.Popen[bytes]"]
 

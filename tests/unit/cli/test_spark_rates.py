@@ -12,8 +12,8 @@ from siltstone.core.constants import KIB
 from siltstone.pipelines.scrub import plan_scrub, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.work import OK, Item, ItemOutcome, Work, share_of
+from tests.support.command import Command
 from tests.support.memory_folder import folder_in_memory
-from tests.unit.cli.conftest import Command
 
 RATE = 640 * KIB
 LOCAL = ("--executor", "local", "--threads", "2")

@@ -12,7 +12,7 @@ from siltstone.cli.spark_commands import compact
 from siltstone.container.models.settings import Tuning
 from siltstone.pipelines import scrub as scrubbing
 from siltstone.store.settings.units import parse_size
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 LOCAL = ("--executor", "local", "--threads", "2")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 @pytest.fixture

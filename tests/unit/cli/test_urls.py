@@ -9,7 +9,7 @@ import pytest
 
 from siltstone.cli.main import run
 from siltstone.store.settings import store_url
-from tests.unit.cli.conftest import Ran
+from tests.support.command import Ran
 
 Plain = Callable[..., Ran]
 

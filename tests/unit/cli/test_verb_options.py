@@ -10,7 +10,7 @@ import pytest
 
 from siltstone.cli.log_output import log_levels
 from siltstone.cli.main import run, siltstone
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 COMMON = {"--json", "--store", "-q", "--quiet", "-v", "--verbose"}
 

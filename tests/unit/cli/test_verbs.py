@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import siltstone
 from siltstone.cli.ways_out import WAYS_OUT, way_out
 from siltstone.core import errors
 from siltstone.core.error_facts import add_facts
-from tests.unit.cli.conftest import Command
+from tests.support.command import Command
 
 ROOT = Path(__file__).resolve().parents[3]
 

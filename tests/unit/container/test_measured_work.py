@@ -8,7 +8,7 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.constants import KIB
 from siltstone.metadata.index_watch import CacheCounts, cache_counts
 from tests.support.container.container_world import pattern, with_settings, world
-from tests.unit.container.health.test_metrics_reporter import Recorder
+from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.virtual_time
 

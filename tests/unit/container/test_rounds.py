@@ -24,9 +24,9 @@ from siltstone.core.errors import (
 from siltstone.core.records.task import TaskKind
 from siltstone.metadata.changes import put_chunk
 from siltstone.testing.faults.faulty_chunk_storage import Fate, Plan, StorageCall
-from tests.faults.test_poisoned_owner import claim
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
-from tests.unit.container.health.test_metrics_reporter import Recorder
+from tests.support.container.newer_claim import claim
+from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.virtual_time
 

@@ -29,13 +29,16 @@ class Seen:
     """What a call or its error refers to."""
 
 
-async def test_a_call_gives_its_result_or_its_error(pool: PoolThreads) -> None:
+def test_a_call_gives_its_result_or_its_error(pool: PoolThreads) -> None:
     def wrong() -> int:
         raise KeyError("of the call")
 
-    assert await pool.run(lambda: 7) == 7
-    with pytest.raises(KeyError, match="of the call"):
-        await pool.run(wrong)
+    async def main() -> None:
+        assert await pool.run(lambda: 7) == 7
+        with pytest.raises(KeyError, match="of the call"):
+            await pool.run(wrong)
+
+    asyncio.run(main())
 
 
 def test_no_more_calls_run_at_a_time_than_there_are_threads(pool: PoolThreads) -> None:
@@ -70,39 +73,51 @@ def test_calls_one_after_the_other_share_a_thread() -> None:
     pool.close()
 
 
-async def test_calls_of_one_thread_are_made_in_their_order() -> None:
+def test_calls_of_one_thread_are_made_in_their_order() -> None:
     pool, made = PoolThreads("test", 1), list[int]()
-    await asyncio.gather(*(pool.run(lambda n=n: made.append(n)) for n in range(100)))  # type: ignore[misc]
+
+    async def main() -> None:
+        await asyncio.gather(*(pool.run(lambda n=n: made.append(n)) for n in range(100)))  # type: ignore[misc]
+
+    asyncio.run(main())
     assert made == list(range(100))
     pool.close()
 
 
-async def test_a_cancelled_caller_is_free_and_his_call_is_made() -> None:
+def test_a_cancelled_caller_is_free_and_his_call_is_made() -> None:
     pool, goes_on, made = PoolThreads("test", 1), threading.Event(), list[str]()
-    first = pool.run(lambda: goes_on.wait(WAIT_S))
-    second = pool.run(lambda: made.append("second"))
-    for future in (first, second):
-        future.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await future
-    goes_on.set()
-    await pool.run(lambda: made.append("third"))
+
+    async def main() -> None:
+        first = pool.run(lambda: goes_on.wait(WAIT_S))
+        second = pool.run(lambda: made.append("second"))
+        for future in (first, second):
+            future.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await future
+        goes_on.set()
+        await pool.run(lambda: made.append("third"))
+
+    asyncio.run(main())
     assert made == ["second", "third"]
     pool.close()
 
 
-async def test_closing_waits_for_what_was_asked_for_and_takes_no_more() -> None:
+def test_closing_waits_for_what_was_asked_for_and_takes_no_more() -> None:
     pool, made = PoolThreads("test", 2), list[int]()
-    for number in range(20):
-        pool.run(lambda n=number: made.append(n))  # type: ignore[misc]
-    await asyncio.to_thread(pool.close)
-    pool.close()
-    with pytest.raises(RuntimeError, match="ended"):
-        pool.run(lambda: None)
+
+    async def main() -> None:
+        for number in range(20):
+            pool.run(lambda n=number: made.append(n))  # type: ignore[misc]
+        await asyncio.to_thread(pool.close)
+        pool.close()
+        with pytest.raises(RuntimeError, match="ended"):
+            pool.run(lambda: None)
+
+    asyncio.run(main())
     assert sorted(made) == list(range(20))
 
 
-async def test_closing_does_not_wait_for_a_call_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_does_not_wait_for_a_call_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("siltstone.core.pool_threads.END_S", 0.01)
     pool, goes_on, ended = PoolThreads("test", 1), threading.Event(), threading.Event()
 
@@ -110,9 +125,12 @@ async def test_closing_does_not_wait_for_a_call_that_hangs(monkeypatch: pytest.M
         goes_on.wait(WAIT_S)
         ended.set()
 
-    pool.run(call)
-    pool.close()
-    assert not ended.is_set()
+    async def main() -> None:
+        pool.run(call)
+        pool.close()
+        assert not ended.is_set()
+
+    asyncio.run(main())
     goes_on.set()
     assert ended.wait(WAIT_S)
 
@@ -136,7 +154,7 @@ def test_a_call_outlives_its_loop(pool: PoolThreads) -> None:
     assert [asyncio.run(again()) for _ in range(3)] == [7, 7, 7]
 
 
-async def test_a_thread_that_waits_keeps_nothing_alive(pool: PoolThreads) -> None:
+def test_a_thread_that_waits_keeps_nothing_alive(pool: PoolThreads) -> None:
     seen: list[weakref.ref[Seen]] = []
 
     def held() -> Seen:
@@ -144,7 +162,10 @@ async def test_a_thread_that_waits_keeps_nothing_alive(pool: PoolThreads) -> Non
         seen.append(weakref.ref(value))
         return value
 
-    await pool.run(held)
+    async def main() -> None:
+        await pool.run(held)
+
+    asyncio.run(main())
     until = time.monotonic() + WAIT_S
     while seen[0]() is not None and time.monotonic() < until:
         gc.collect()

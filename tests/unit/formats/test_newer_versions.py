@@ -26,7 +26,7 @@ from siltstone.core.records.store_manifest import decode_store_manifest
 from siltstone.core.records.table_record import decode_table_record
 from siltstone.tier1.kafka.claim_record import decode_claim_record
 from tests.support.docs.format_page import FORMATS, example
-from tests.unit.formats.test_metadata_formats import READ, ROWS, examples
+from tests.support.docs.metadata_examples import READ, ROWS, examples
 
 NEWER = 200
 

@@ -14,7 +14,7 @@ from siltstone.metadata import changes
 from siltstone.metadata.layout_store import FULL_ATTEMPTS, FULL_PAUSE_S, TableLayoutStore
 from siltstone.metadata.tables import Tables
 from tests.support.metadata.acknowledging_log import AcknowledgingLog
-from tests.unit.metadata.test_layout_store import DELAY_S, SEGMENT, Clock, House, run
+from tests.support.metadata.layout_house import DELAY_S, SEGMENT, Clock, House, run
 
 
 class FullLog(AcknowledgingLog):

@@ -6,7 +6,7 @@ import pytest
 
 from siltstone.core.records.keys import RowKind
 from siltstone.metadata.row_views import key_view, row_view
-from tests.unit.formats.test_metadata_formats import WRITTEN
+from tests.support.docs.metadata_examples import WRITTEN
 
 ROWS = {name: row for name, row in WRITTEN.items() if name != "position"}
 

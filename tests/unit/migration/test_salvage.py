@@ -24,8 +24,7 @@ from siltstone.core.chunk_names import data_chunk, segment_folder
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.migration.salvage import SalvagedSegment, SalvageReport, Verdict, salvage_store
 from tests.golden.feature_store import CHUNK_BYTES, make, text
-
-SMALL_LOG = ("path: ./tier1", "path: ./tier1\n    file_bytes: 1MiB")
+from tests.support.migration.salvaged_store import chunks, made
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,6 @@ def new(tmp_path: Path) -> Path:
     return made(tmp_path / "new")
 
 
-def made(folder: Path) -> Path:
-    settings = siltstone.init(folder)
-    settings.write_text(settings.read_text(encoding="utf-8").replace(*SMALL_LOG))
-    return folder
-
-
 def by_name(report: SalvageReport) -> dict[str, SalvagedSegment]:
     found = {segment.name: segment for segment in report.segments}
     assert len(found) == len(report.segments)
@@ -98,10 +91,6 @@ def digest(folder: Path) -> dict[str, str]:
         for path in folder.rglob("*")
         if path.is_file()
     }
-
-
-def chunks(folder: Path, pattern: str) -> list[Path]:
-    return sorted(path for path in (folder / "chunks").rglob(pattern) if path.is_file())
 
 
 @pytest.mark.slow

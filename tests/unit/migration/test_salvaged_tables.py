@@ -18,7 +18,7 @@ import pytest
 
 import siltstone
 from siltstone.migration.salvage import SalvageReport, Verdict, salvage_store
-from tests.unit.migration.test_salvage import chunks, made
+from tests.support.migration.salvaged_store import chunks, made
 
 ROUNDS = 4
 Content = dict[str, dict[str, str]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import signal
 import subprocess
 import sys
@@ -45,13 +44,13 @@ from siltstone.pipelines.work import (
     FAILED,
     OK,
     SAME,
-    Executor,
     Item,
     ItemOutcome,
     PipelineError,
     Work,
 )
 from siltstone.store.assemble import open_storage
+from tests.support.pipelines.copies import content, copied, verified, write
 from tests.support.stores import chunk_path, flip, make_store
 from tests.unit.pipelines.conftest import text
 
@@ -66,40 +65,6 @@ def folder(tmp_path: Path) -> Path:
 def target(tmp_path: Path) -> Path:
     """The folder of another store, whose chunks are others."""
     return make_store(tmp_path / "target", chunk_bytes=10_000, containers=1)
-
-
-def copied(
-    folder: Path, target: Path, executor: Executor | None = None, names: Sequence[str] = ()
-) -> dict[str, str]:
-    with store_view(folder) as view, owned_store(target) as owned:
-        found = list(copy(view, owned, executor or LocalExecutor(2), view.segments(names)))
-    assert len({outcome.subject for outcome in found}) == len(found)
-    return {outcome.subject: outcome.status for outcome in found}
-
-
-def verified(folder: Path, target: Path) -> dict[str, str]:
-    with store_view(folder) as view, store_view(target) as other:
-        items, known = plan_verify_copy(view, other, view.segments())
-        assert pickle.loads(pickle.dumps(items)) == items
-        found = [*known, *verify_copy(view, other, LocalExecutor(2), items)]
-    return {outcome.subject: outcome.status for outcome in found}
-
-
-def content(folder: Path) -> dict[str, tuple[bytes, bool]]:
-    with siltstone.open(folder, read_only=True) as store:
-        return {
-            info.name: (
-                store.segment(info.name).read(info.start_offset, info.length),
-                info.sealed,
-            )
-            for info in store.list()
-        }
-
-
-def write(folder: Path, **data: bytes) -> None:
-    with siltstone.open(folder) as store:
-        for name, more in data.items():
-            store.create(name, exist_ok=True).append(more)
 
 
 @pytest.mark.slow

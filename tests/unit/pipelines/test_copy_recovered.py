@@ -14,9 +14,9 @@ from siltstone.pipelines.export_layout import Form, Records
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import OK, SAME
 from siltstone.store.admin.recovery import recover_store
+from tests.support.pipelines import exports
+from tests.support.pipelines.copies import content, copied, verified, write
 from tests.support.stores import make_store
-from tests.unit.pipelines import test_export as exports
-from tests.unit.pipelines.test_copy import content, copied, verified, write
 
 
 @pytest.fixture

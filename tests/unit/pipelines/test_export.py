@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -30,33 +28,14 @@ from siltstone.pipelines.verify_export import (
     DIFFERS,
     MISSING,
     TRUNCATED,
-    plan_verify_export,
-    verify_export,
 )
-from siltstone.pipelines.work import FAILED, OK, ItemOutcome
+from siltstone.pipelines.work import FAILED, OK
 from siltstone.store.assemble import storage_of
+from tests.support.pipelines.exports import FILE_BYTES, exported, files_of, verified
 from tests.support.stores import chunk_path, flip, make_store
 from tests.unit.pipelines.conftest import Fill, text
 
 pyarrow = pytest.importorskip("pyarrow", reason="an export to Parquet needs pyarrow")
-
-FILE_BYTES = 10_000
-
-
-def exported(
-    folder: Path, out: Path | str, form: Form, records: Records, names: Sequence[str] = ()
-) -> list[ItemOutcome]:
-    with store_view(folder) as view:
-        items = plan_export(view, view.segments(names), out, form, records, FILE_BYTES)
-        assert pickle.loads(pickle.dumps(items)) == items
-        return list(export(view, LocalExecutor(3), items))
-
-
-def verified(folder: Path, out: Path, names: Sequence[str] = ()) -> dict[str, str]:
-    with store_view(folder) as view:
-        items, known = plan_verify_export(view, out, names)
-        found = [*known, *verify_export(view, LocalExecutor(3), items)]
-    return {outcome.subject: outcome.status for outcome in found}
 
 
 def rows(out: Path) -> dict[str, list[tuple[int, bytes]]]:
@@ -80,10 +59,6 @@ def lines_of(data: bytes) -> list[tuple[int, bytes]]:
         found.append((offset, line))
         offset += len(line) + 1
     return found[:-1] if data.endswith(b"\n") or not data else found
-
-
-def files_of(out: Path) -> list[Path]:
-    return sorted(path for path in out.rglob("*") if path.is_file())
 
 
 @pytest.mark.slow

@@ -19,10 +19,10 @@ from siltstone.pipelines.copy_plan import CONFLICT
 from siltstone.pipelines.export_layout import Form, Records
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import OK, SAME, Item, ItemOutcome, Work
+from tests.support.pipelines import exports
+from tests.support.pipelines.copies import content, copied, verified, write
 from tests.support.stores import make_store
-from tests.unit.pipelines import test_export as exports
 from tests.unit.pipelines.conftest import text
-from tests.unit.pipelines.test_copy import content, copied, verified, write
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import siltstone
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import LogLostError
 from siltstone.store.admin.recovery import recover_store
-from tests.unit.spark.test_stream import Stream
+from tests.support.spark.stream import Stream
 
 Make = Callable[..., Stream]
 

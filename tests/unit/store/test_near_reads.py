@@ -13,7 +13,7 @@ import pytest
 import siltstone
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.segments.page_cache_reads import NEAR_BYTES_MAX, ReadPlace
-from tests.unit.bindings.nfs.test_kept_files import can_tell
+from tests.support.served_pages import can_tell
 
 BLOCK_BYTES = 256 * 1024
 CONTENT = os.urandom(20 * BLOCK_BYTES + 777)

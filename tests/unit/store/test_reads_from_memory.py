@@ -10,7 +10,7 @@ import pytest
 
 import siltstone
 from siltstone.core.storage.async_storage import AsyncChunkStorage
-from tests.unit.bindings.nfs.test_kept_files import can_tell
+from tests.support.served_pages import can_tell
 
 BLOCK_BYTES = 256 * 1024
 

@@ -14,22 +14,9 @@ from siltstone.bindings.nfs.kept_files import FILES_MAX
 from siltstone.core.posix import SystemFileCalls
 from siltstone.testing.faults.file_layer import FileLayer
 from tests.support.faults.held_things import held_below
+from tests.support.served_pages import can_tell
 
 CONTENT = bytes(range(256)) * 40
-
-
-def can_tell(folder: Path) -> bool:
-    """Whether the file system of a folder says what it has in memory."""
-    path = folder / "probe"
-    path.write_bytes(b"x")
-    with path.open("rb") as file:
-        try:
-            os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-    return True
 
 
 @pytest.fixture

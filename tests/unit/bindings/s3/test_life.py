@@ -3,52 +3,19 @@
 from __future__ import annotations
 
 import gc
-import os
-import pickle
 import threading
-from pathlib import Path
 
 import pytest
 
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.core.constants import MIB
-from siltstone.core.errors import ClosedError
+from tests.support.stubs.read_suite import (  # noqa: F401
+    open_files,
+    test_after_a_fork_the_child_is_told,
+    test_it_can_not_be_pickled,
+    test_secrets_are_not_in_its_name,
+)
 from tests.support.stubs.s3_stub import Stub, broken
-
-
-def test_it_can_not_be_pickled(storage: S3ChunkStorage) -> None:
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(storage)
-
-
-def test_secrets_are_not_in_its_name(storage: S3ChunkStorage) -> None:
-    assert repr(storage) == "S3ChunkStorage(bucket='bucket', prefix='')"
-
-
-def test_after_a_fork_the_child_is_told(stub: Stub, storage: S3ChunkStorage) -> None:
-    stub.objects["a"] = b"abc"
-    storage.stat("a")
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:  # pragma: no cover
-        said = "nothing"
-        try:
-            storage.stat("a")
-        except ClosedError as error:
-            said = str(error)
-        finally:
-            storage.close()
-            os.write(write, said.encode())
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        assert b"belongs to the process that opened it" in pipe.read()
-    os.waitpid(child, 0)
-    assert storage.stat("a").length == 3
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.mark.slow

@@ -27,25 +27,21 @@ from siltstone.core.errors import (
     Outcome,
     SettingsError,
 )
-from tests.support.stubs.s3_stub import HTTP_DATE, Reply, Request, Stub, refusal
-from tests.unit.bindings.s3.test_errors import (  # noqa: F401
+from tests.support.stubs.read_suite import (  # noqa: F401
     ANSWERS,
+    LARGE,
+    open_files,
+    test_a_read_is_one_get,
     test_a_read_that_breaks_off_is_no_read,
     test_a_service_that_ignores_ranges_is_noticed,
     test_a_source_that_is_replaced_is_refused,
-    test_another_range_than_was_asked_for_is_refused,
-)
-from tests.unit.bindings.s3.test_life import (  # noqa: F401
-    open_files,
+    test_a_stat_is_one_head,
     test_after_a_fork_the_child_is_told,
+    test_another_range_than_was_asked_for_is_refused,
     test_it_can_not_be_pickled,
     test_secrets_are_not_in_its_name,
 )
-from tests.unit.bindings.s3.test_requests import (  # noqa: F401
-    LARGE,
-    test_a_read_is_one_get,
-    test_a_stat_is_one_head,
-)
+from tests.support.stubs.s3_stub import HTTP_DATE, Reply, Request, Stub, refusal
 
 BY_OBSTORE = {"transport": "obstore"}
 

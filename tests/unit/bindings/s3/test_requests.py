@@ -15,9 +15,12 @@ from siltstone.bindings.s3.reads import plain_body
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkNotFoundError
+from tests.support.stubs.read_suite import (  # noqa: F401
+    LARGE,
+    test_a_read_is_one_get,
+    test_a_stat_is_one_head,
+)
 from tests.support.stubs.s3_stub import Stub
-
-LARGE = bytes(range(256)) * (5 * MIB // 256)
 
 
 def test_a_small_create_is_one_put(storage: S3ChunkStorage, stub: Stub) -> None:
@@ -60,15 +63,6 @@ def test_a_larger_create_is_its_parts_and_two_more(stub: Stub) -> None:
     storage.close()
 
 
-def test_a_read_is_one_get(storage: S3ChunkStorage, stub: Stub) -> None:
-    stub.objects["a"] = LARGE
-    buffer = bytearray(3 * MIB)
-    assert storage.read_into("a", MIB, buffer) == 3 * MIB
-    assert buffer == LARGE[MIB : 4 * MIB]
-    assert stub.whats() == ["GET"]
-    assert stub.asked[0].headers["range"] == f"bytes={MIB}-{4 * MIB - 1}"
-
-
 def test_reads_go_around_the_copies_of_the_sdk_on_one_connection(
     storage: S3ChunkStorage, stub: Stub
 ) -> None:
@@ -96,12 +90,6 @@ def test_calls_one_after_the_other_share_a_connection(storage: S3ChunkStorage, s
         assert list(storage.list())
         storage.delete(f"{number}")
     assert stub.connections <= 1
-
-
-def test_a_stat_is_one_head(storage: S3ChunkStorage, stub: Stub) -> None:
-    stub.objects["a"] = b"abc"
-    assert storage.stat("a").length == 3
-    assert stub.whats() == ["HEAD"]
 
 
 @pytest.mark.parametrize(

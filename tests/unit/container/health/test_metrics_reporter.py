@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from contextlib import suppress
 
 import pytest
@@ -15,9 +14,9 @@ from siltstone.container.health.metrics_reporter import (
     held_by,
 )
 from siltstone.core.errors import ChunkError
-from siltstone.core.metrics import Metric, Metrics
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.support.container.container_world import pattern, with_settings, world
+from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.virtual_time
 
@@ -58,27 +57,6 @@ def test_kept_bytes_go_with_their_frames() -> None:
     assert kept.size == 30_000, "an upper bound, by less than a thousand frames"
     kept.drop_below(10_000)
     assert kept.size == 0
-
-
-class Recorder(Metrics):
-    """Keeps every measurement as it came."""
-
-    enabled = True
-
-    def __init__(self) -> None:
-        self.sums: Counter[tuple[str, ...]] = Counter()
-        self.now: dict[tuple[str, ...], float] = {}
-        self.values: defaultdict[str, list[float]] = defaultdict(list)
-
-    def add(self, metric: Metric, amount: float, *labels: str) -> None:
-        assert amount >= 0, "a counter only grows"
-        self.sums[metric.name, *labels] += int(amount)
-
-    def set(self, metric: Metric, value: float, *labels: str) -> None:
-        self.now[metric.name, *labels] = value
-
-    def observe(self, metric: Metric, value: float, *labels: str) -> None:
-        self.values[metric.name].append(value)
 
 
 @pytest.mark.slow

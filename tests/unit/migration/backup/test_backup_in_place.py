@@ -13,37 +13,12 @@ from siltstone.migration.backup.create import create_backup
 from siltstone.migration.backup.place import BackupPlace
 from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
+from tests.support.migration.adopted_objects import adopt, drop
+from tests.support.migration.adopted_objects import folder as folder
 from tests.support.migration.backups import Died, damage
 from tests.support.migration.backups import tmp_path as tmp_path
 
 CONTENTS = (b"first!", b"second", b"a third one")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The folder of a new store that collects garbage at once."""
-    settings = siltstone.init(tmp_path / "store", containers=2)
-    with settings.open("a") as file:
-        file.write("\ngarbage:\n  delay: 0s\n")
-    return settings.parent
-
-
-def drop(folder: Path) -> None:
-    with siltstone.open(folder) as store:
-        store.segment("a").delete()
-        for _ in range(3):
-            store.flush()
-            store.collect()
-
-
-def adopt(folder: Path, data: bytes, *more: str) -> None:
-    file = folder / "chunks" / "old" / "file"
-    if file.exists():
-        drop(folder)
-        assert run(["--store", str(folder), "adoption", "release", "files"]) == 0
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(data)
-    assert run(["--store", str(folder), "import", "a", str(file), "--in-place", *more]) == 0
 
 
 def write_on(folder: Path, data: bytes) -> None:

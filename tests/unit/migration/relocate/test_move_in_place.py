@@ -8,10 +8,10 @@ import pytest
 
 import siltstone
 from siltstone.migration.relocate.switch import copy_storage, switch_storage
+from tests.support.migration.adopted_objects import adopt
+from tests.support.migration.adopted_objects import folder as folder
 from tests.support.migration.backups import tmp_path as tmp_path
-from tests.unit.migration.backup.test_backup_in_place import adopt
-from tests.unit.migration.backup.test_backup_in_place import folder as folder
-from tests.unit.migration.relocate.test_switch import beside
+from tests.support.migration.moved_store import beside
 
 
 @pytest.mark.slow

@@ -21,8 +21,8 @@ from siltstone.core.errors import FencedError, StoreNotFoundError
 from siltstone.migration.relocate.switch import switch_storage
 from siltstone.store.assemble import Assembly
 from tests.support.migration.backups import content_of, noise, tmp_path
+from tests.support.migration.moved_store import beside
 from tests.support.stores import make_store
-from tests.unit.migration.relocate.test_switch import beside
 
 __all__ = ["tmp_path"]
 

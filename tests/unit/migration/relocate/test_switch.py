@@ -34,6 +34,7 @@ from tests.support.migration.backups import (
     silent,
     tmp_path,
 )
+from tests.support.migration.moved_store import beside
 from tests.support.stores import make_store
 
 __all__ = ["tmp_path"]
@@ -48,14 +49,6 @@ def folder(tmp_path: Path) -> Path:
 def new(folder: Path) -> Path:
     """The settings of the new place, a folder."""
     return beside(folder, "new.yaml", folder / "elsewhere")
-
-
-def beside(folder: Path, name: str, chunks: Path) -> Path:
-    chunks.mkdir(exist_ok=True)
-    text = (folder / "siltstone.yaml").read_text(encoding="utf-8")
-    found = folder / name
-    found.write_text(text.replace("path: ./chunks", f"path: {chunks}"), encoding="utf-8")
-    return found
 
 
 def fill(store: siltstone.Store, round_number: int) -> None:

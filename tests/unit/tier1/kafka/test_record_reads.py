@@ -13,7 +13,7 @@ from siltstone.tier1.kafka.partition import Fetched, Partition, _records
 from siltstone.tier1.kafka.record_batch import encode_batch
 from siltstone.tier1.kafka.record_reads import catch_up
 from siltstone.tier1.kafka.scan import Scan
-from tests.unit.tier1.kafka.test_scan import Writer, claim
+from tests.support.kafka_writer import Writer, claim
 
 DEADLINE_S = 30.0
 

@@ -1,0 +1,14 @@
+"""A claim of a newer owner."""
+
+from __future__ import annotations
+
+from tests.support.container.container_world import Owner, World
+
+
+def claim(made: World, owner: Owner) -> None:
+    """Take the log over, and leave it at that."""
+    lineage = owner.container._parts.journal.lineage
+    epoch = made.new_log().claim(
+        lineage=lineage, new=False, above=0, takeover=True, owner="a newer one"
+    )
+    assert epoch > owner.container.epoch
