@@ -22,6 +22,7 @@ from siltstone.core.errors import ChunkError, ClosedError, LogError, OutcomeUnkn
 from siltstone.core.records.import_row import ImportRow, ImportState
 from siltstone.core.records.task import TaskKind
 from siltstone.metadata.import_rows import import_pages
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, close_quietly, world
 from tests.support.container.imported_chunks import bring, content, gives, left
 from tests.support.faults.failing_calls import (
@@ -60,7 +61,7 @@ async def opened(
 
 async def sessions(life: Mortal) -> dict[str, ImportRow]:
     """The rows of sessions, each of which has the one task that it needs, and no other one has."""
-    rows = (await life.opened())._parts.pipeline.replica.rows
+    rows = inside.parts(await life.opened()).pipeline.replica.rows
     found = [row for page in import_pages(rows.tables) for row in page]
     tasks = {
         (task.subject, task.name, task.due_ms)

@@ -17,6 +17,7 @@ import pytest
 from siltstone.core.errors import SegmentNotFoundError, SiltstoneError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
+from tests.support import inside
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -154,7 +155,7 @@ async def _delete(owner: Owner) -> None:
 async def _duties(owner: Owner) -> None:
     await owner.container.flush()
     await owner.container.checkpoint()
-    await owner.container._parts.optimiser.round()
+    await inside.parts(owner.container).optimiser.round()
     await owner.container.garbage.run()
 
 

@@ -22,6 +22,7 @@ from siltstone.container.models.tables import KeyChange
 from siltstone.container.reader.no_log import NoLog
 from siltstone.container.reader.read_container import ReadContainer, open_reader
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError, TableTruncatedError
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 from tests.support.faults.zombie import PausingEnvironment
 from tests.support.soak import shared
@@ -90,7 +91,7 @@ Act = Callable[[Stage], Coroutine[Any, Any, None]]
 
 async def merge(stage: Stage) -> None:
     await stage.append("a", 5)
-    assert await stage.owner.container._parts.optimiser.round()
+    assert await inside.parts(stage.owner.container).optimiser.round()
     await stage.clean()
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from siltstone.container.container import Container
 from siltstone.core.errors import SiltstoneError
+from tests.support import inside
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -72,7 +73,7 @@ async def old_life(container: Container, made: World, deeds: Deeds) -> None:
         await container.concat("a", "joined")
         await container.create("odd", exist_ok=True)
         await container.rename("odd", "even")
-        await container._parts.optimiser.round()
+        await inside.parts(container).optimiser.round()
         await container.flush()
         async for _ in container.garbage.sweep(delete=True):
             pass
@@ -168,7 +169,7 @@ async def optimise(newer: Newer) -> None:
         await container.close()
         newer.owner = await newer.made.open(index=newer.index)
         container = newer.container
-    await container._parts.optimiser.round()
+    await inside.parts(container).optimiser.round()
     await container.flush()
     await newer.made.environment.sleep(5)
     await container.garbage.run()

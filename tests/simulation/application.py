@@ -12,6 +12,7 @@ from siltstone.core.errors import (
 from tests.simulation.facts import Segment, State, ViolationError
 from tests.simulation.importing import Importing
 from tests.simulation.looking import Look, look
+from tests.support import inside
 
 REFUSALS_MAX = 12
 """A client whose store refuses so often in a row goes home."""
@@ -133,7 +134,7 @@ class Application(Importing):
             await self._ask(sweep)
 
     async def _optimise(self) -> None:
-        parts = self._slot.container._parts
+        parts = inside.parts(self._slot.container)
         try:
             await parts.optimiser.round()
         except CorruptDataError:

@@ -22,6 +22,7 @@ from siltstone.store.handles.async_segment import AsyncSegment
 from siltstone.store.handles.async_table import AsyncTable
 from tests.simulation.facts import Attempt, Bytes, Segment, State, ViolationError
 from tests.simulation.ledger import Ledger
+from tests.support import inside
 from tests.support.simulation.processes import Process
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Asking:
         self, store: AsyncStore, process: Process, ledger: Ledger, plans: Plans, chance: Random
     ) -> None:
         self._store = store
-        self._slot = store._slots[ledger.index]
+        self._slot = inside.slots(store)[ledger.index]
         self._tag = tag_of(ledger.index, store.container_count)
         self._process = process
         self._ledger = ledger

@@ -14,6 +14,7 @@ from tests.simulation.host import Host
 from tests.simulation.ledger import Ledger
 from tests.simulation.looking import Look, look
 from tests.simulation.world import World
+from tests.support import inside
 from tests.support.container.row_checks import all_chunks, check_rows
 
 DAYS_S = 3 * 24 * 3600.0
@@ -101,7 +102,7 @@ async def _drain(host: Host, ledger: Ledger) -> None:
     assert host.store is not None
     index, tag = ledger.index, tag_of(ledger.index, host.world.containers)
     store, container, storage = host.store, host.container(index), host.world.bare_storage()
-    rows = container._parts.pipeline.replica.rows
+    rows = inside.parts(container).pipeline.replica.rows
     for _ in range(ROUNDS_MAX):
         await container.checkpoint()
         await store.collect()

@@ -29,6 +29,7 @@ from tests.simulation.facts import ViolationError
 from tests.simulation.heard_log import HeardLog
 from tests.simulation.looking import Look, look
 from tests.simulation.world import Machine, World
+from tests.support import inside
 from tests.support.simulation.processes import Process
 
 CHOICES: tuple[CloseFlush, ...] = ("auto", "always", "never")
@@ -79,7 +80,7 @@ class HostParts:
         if container.epoch < ledger.epoch:
             # It stood still behind its last call: the log has to tell it before it does anything.
             try:
-                await container._parts.pipeline.confirm()
+                await inside.parts(container).pipeline.confirm()
             finally:
                 with suppress(SiltstoneError):
                     await container.close()
@@ -166,7 +167,7 @@ class Host:
     def container(self, index: int) -> Container:
         """What serves the calls to a container now."""
         assert self.store is not None, "it is open"
-        return self.store._slots[index].container
+        return inside.slots(self.store)[index].container
 
     async def info(self, name: str) -> SegmentInfo:
         """What the store says of a segment."""
@@ -177,7 +178,7 @@ class Host:
     def is_newest(self) -> bool:
         """Whether it has all containers, as far as anybody knows."""
         assert self.store is not None, "it is open"
-        epochs = (slot.epoch for slot in self.store._slots)
+        epochs = (slot.epoch for slot in inside.slots(self.store))
         return all(e == ledger.epoch for e, ledger in zip(epochs, self.world.ledgers, strict=True))
 
     def leave(self) -> None:

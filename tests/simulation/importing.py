@@ -15,6 +15,7 @@ from siltstone.core.errors import ChunkExistsError
 from siltstone.core.storage.block_sums import extend_sums
 from tests.simulation.facts import Bytes, Segment, State
 from tests.simulation.versions import Versions
+from tests.support import inside
 
 TARGETS = 3
 """Segments that imports alone append to, so that nobody deletes them meanwhile."""
@@ -116,7 +117,7 @@ class Importing(Versions):
         self, ticket: ImportTicket, session: Session, data: list[bytes]
     ) -> list[ImportOutput]:
         """Make one or two chunks for each segment; another attempt may have made some before."""
-        storage = self._slot.container._parts.storage
+        storage = inside.parts(self._slot.container).storage
         outputs: list[ImportOutput] = []
         for segment, each in zip(session.targets, data, strict=True):
             cut = self._chance.randrange(len(each))

@@ -11,6 +11,7 @@ from siltstone.bindings.memory.bucket import StoredChunk
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
 from siltstone.core.records.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from siltstone.core.records.envelope import RecordKind, claimed_kind
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 QUIET = with_settings(
@@ -35,7 +36,9 @@ class Bench:
             await self._grow(owner, step)
         await owner.container.append("a", b"only in tier 1")
         self.content = pattern(0, 900) + pattern(1, 900) + pattern(2, 900) + b"only in tier 1"
-        self.checkpoints = [row.file_name for row in owner.container._parts.journal.checkpoints]
+        self.checkpoints = [
+            row.file_name for row in inside.parts(owner.container).journal.checkpoints
+        ]
         await self.world.crash(owner, keep_index=False)
 
     async def _grow(self, owner: Owner, seed: int) -> None:

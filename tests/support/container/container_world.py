@@ -31,6 +31,7 @@ from siltstone.testing.faults.faulty_fenced_log import FaultPlan, FaultyFencedLo
 from siltstone.testing.virtual_time import Latency, VirtualEnvironment, instant
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
+from tests.support import inside
 from tests.support.async_tests import running_clock
 from tests.support.container.row_checks import all_chunks as all_chunks
 from tests.support.container.row_checks import check_rows
@@ -60,7 +61,7 @@ class Owner:
 
     @property
     def rows(self) -> Rows:
-        return self.container._parts.pipeline.replica.rows
+        return inside.parts(self.container).pipeline.replica.rows
 
 
 class NearFaultyStorage(FaultyChunkStorage):
@@ -196,13 +197,13 @@ class World:
         abandon: Callable[[], None] = owner.log.inner.abandon  # type: ignore[attr-defined]
         abandon()
         container = owner.container
-        container._parts.pipeline.fail(OutcomeUnknownError("the process is dead"))
+        inside.parts(container).pipeline.fail(OutcomeUnknownError("the process is dead"))
         tasks = [task for task in (container._main, container._pipeline_task) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         container._closed = True
-        container._parts.index.close()
+        inside.parts(container).index.close()
         shutil.rmtree(owner.folder, ignore_errors=True)
         if keep_index:
             kept.rename(owner.folder)

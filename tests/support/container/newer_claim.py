@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.support import inside
 from tests.support.container.container_world import Owner, World
 
 
 def claim(made: World, owner: Owner) -> None:
     """Take the log over, and leave it at that."""
-    lineage = owner.container._parts.journal.lineage
+    lineage = inside.parts(owner.container).journal.lineage
     epoch = made.new_log().claim(
         lineage=lineage, new=False, above=0, takeover=True, owner="a newer one"
     )

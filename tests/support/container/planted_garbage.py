@@ -9,6 +9,7 @@ from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_chunk, data_prefix
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.metadata.changes import put_task
+from tests.support import inside
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -58,7 +59,7 @@ def garbage(made: World, number: int, **facts: int) -> Task:
 
 
 async def put(owner: Owner, tasks: Sequence[Task]) -> None:
-    await owner.container._parts.pipeline.update([put_task(task) for task in tasks])
+    await inside.parts(owner.container).pipeline.update([put_task(task) for task in tasks])
 
 
 def tasks(owner: Owner) -> list[Task]:

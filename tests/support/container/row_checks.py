@@ -21,6 +21,7 @@ from siltstone.segments.invariants import (
     check_references,
     check_sums,
 )
+from tests.support import inside
 
 
 async def check_rows(container: Container, storage: ChunkStorage, *, strict: bool) -> None:
@@ -31,7 +32,7 @@ async def check_rows(container: Container, storage: ChunkStorage, *, strict: boo
         storage: long-term storage as nobody's fault hides it.
         strict: no chunk of the owner's own epoch may be unaccounted for.
     """
-    rows = container._parts.pipeline.replica.rows
+    rows = inside.parts(container).pipeline.replica.rows
     chunks, extents = all_chunks(rows), all_extents(rows)
     stats = {stat.name: stat for stat in storage.list("")}
     check_names(chunks.values())
@@ -69,11 +70,11 @@ def _check_accounted(
 ) -> None:
     """I4: what lies on storage is named by a row or a task, or its id is reserved."""
     named |= {task.name for task in rows.tasks(2**62) if task.kind is TaskKind.DELETE_CHUNK}
-    prefix = data_prefix(container._parts.journal.container)
+    prefix = data_prefix(inside.parts(container).journal.container)
     own = f"{prefix}e{container.epoch:020d}/"
     for name in found - named:
-        if name.startswith(import_prefix(container._parts.journal.container)):
-            session_id = session_of(name, container._parts.journal.container)
+        if name.startswith(import_prefix(inside.parts(container).journal.container)):
+            session_id = session_of(name, inside.parts(container).journal.container)
             assert session_id is not None, f"nobody knows {name}"
             assert session_id < rows.counter(CounterKind.SEGMENT_ID), f"{name} has no session"
         if not name.startswith(prefix):

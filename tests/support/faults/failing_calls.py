@@ -21,6 +21,7 @@ from siltstone.core.errors import (
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
+from tests.support import inside
 from tests.support.container.container_world import World, small_slices, with_settings, world
 from tests.support.faults.container_life import Life, look_back
 from tests.support.soak import shared
@@ -193,7 +194,7 @@ class Mortal(Life):
 
     async def optimise(self) -> None:
         """One round."""
-        await self.do(lambda c: c._parts.optimiser.round())
+        await self.do(lambda c: inside.parts(c).optimiser.round())
 
     async def sweep(self) -> None:
         """A sweep, and the garbage that it found."""

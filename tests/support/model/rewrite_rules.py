@@ -7,6 +7,7 @@ import asyncio
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from tests.support import inside
 from tests.support.model.machine_base import some_appends
 from tests.support.model.owner_rules import OwnerRules
 
@@ -18,12 +19,12 @@ class RewriteRules(OwnerRules):
     def optimise(self, rounds: int) -> None:
         """Two walks find a chunk sparse, the third one moves what is left of it."""
         for _ in range(rounds):
-            self.run(self.container._parts.optimiser.round())
+            self.run(inside.parts(self.container).optimiser.round())
 
     @rule(several=some_appends, delay=st.floats(0, 0.3))
     def crash_while_optimising(self, several: list[tuple[str, int]], delay: float) -> None:
         flights = self.flights(several)
-        optimiser = self.container._parts.optimiser
+        optimiser = inside.parts(self.container).optimiser
 
         async def work() -> None:
             tasks = [asyncio.create_task(self.fly(self.owner, flight)) for flight in flights]

@@ -14,6 +14,7 @@ from siltstone.core.errors import SegmentNotFoundError
 from siltstone.core.records.time_row import TimeRow
 from siltstone.metadata.changes import put_time
 from siltstone.metadata.time_index import OFFSET_END, times_below
+from tests.support import inside
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -114,7 +115,7 @@ class Play:
 
     async def check(self) -> None:
         info = await self.owner.container.info("log")
-        tables = self.owner.container._parts.pipeline.replica.tables
+        tables = inside.parts(self.owner.container).pipeline.replica.tables
         rows = times_below(tables, info.segment_id, OFFSET_END)
         assert [row.offset for row in rows[-1:]] == [info.flushed_length][: len(rows)]
         assert bool(rows) == bool(info.flushed_length)
@@ -156,7 +157,7 @@ async def test_dead_rows_go_and_a_deleted_segment_leaves_none() -> None:
             await container.append("log", bytes(MIB))
             await asyncio.sleep(11.0)
         await container.flush()
-        tables = container._parts.pipeline.replica.tables
+        tables = inside.parts(container).pipeline.replica.tables
         segment_id = (await container.info("log")).segment_id
         assert len(times_below(tables, segment_id, OFFSET_END)) == 10
         await container.truncate("log", 4 * MIB)
@@ -236,7 +237,7 @@ async def test_check_tells_of_times_that_fall_and_a_resumed_one_does_not_again()
         assert [finding async for finding in container.check()] == []
         segment_id = (await container.info("log")).segment_id
         wrong = TimeRow(segment_id=segment_id, offset=2 * MIB, time_ms=1)
-        await container._parts.pipeline.update([put_time(wrong)])
+        await inside.parts(container).pipeline.update([put_time(wrong)])
         (found,) = [finding async for finding in container.check()]
         assert (found.severity, found.where) == ("damage", "segment log")
         assert "falls" in found.message

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.support import inside
 from tests.support.container.container_world import pattern, with_settings, world
 
 pytestmark = pytest.mark.virtual_time
@@ -21,7 +22,9 @@ async def test_a_flush_waits_for_the_deletion_that_is_on_its_way() -> None:
         begin = made.environment.monotonic()
         deleting = asyncio.create_task(container.delete("a"))
         await made.environment.sleep(1)
-        await container._parts.storage_writer.flush(container._parts.reading.segment("a"))
+        await inside.parts(container).storage_writer.flush(
+            inside.parts(container).reading.segment("a")
+        )
         assert made.environment.monotonic() - begin >= 10
         await deleting
         assert not made.names("data/")

@@ -20,6 +20,7 @@ from siltstone.metadata.changes import put_task
 from siltstone.metadata.tables import AssignedUpdate, Tables
 from siltstone.segments.trim import plan_remove
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
+from tests.support import inside
 from tests.support.container import planted_garbage as collecting
 from tests.support.container.container_world import (
     Owner,
@@ -92,7 +93,7 @@ async def test_a_pin_holds_what_was_dropped_behind_it() -> None:
     async with owned() as (made, owner):
         container = owner.container
         pin = Pin(
-            lineage=container._parts.journal.lineage,
+            lineage=inside.parts(container).journal.lineage,
             version=container.stats().table_version,
             expires_ms=int((made.environment.time() + 100) * 1000),
         )
@@ -113,7 +114,7 @@ async def test_every_pin_counts_however_many_there_are() -> None:
         container = owner.container
         storage = made.new_storage()
         expires_ms = int((made.environment.time() + 1e6) * 1000)
-        lineage = container._parts.journal.lineage
+        lineage = inside.parts(container).journal.lineage
         later = Pin(lineage=lineage, version=2**40, expires_ms=expires_ms)
         for number in range(1_100):
             storage.create(f"system/pins/0-{number:06d}", [encode_pin(later)])
@@ -186,7 +187,7 @@ async def test_a_task_for_a_living_chunk_is_set_aside_and_stops_no_other() -> No
         chunk = rows.chunk(rows.layout(segment_id).last_chunk_id)
         assert chunk is not None
         wrong = Task(due_ms=1, kind=TaskKind.DELETE_CHUNK, subject=chunk.chunk_id, name=chunk.name)
-        await container._parts.pipeline.update([put_task(wrong)])
+        await inside.parts(container).pipeline.update([put_task(wrong)])
         await container.flush()
         await made.environment.sleep(11)
         with pytest.raises(CorruptDataError, match="I17"):
@@ -232,7 +233,7 @@ async def test_a_contradiction_keeps_no_chunk_beside_it_from_being_stated_and_de
         (chunk,) = all_chunks(owner.rows).values()
         wrong = Task(due_ms=2, kind=TaskKind.DELETE_CHUNK, subject=chunk.chunk_id, name=chunk.name)
         around = [collecting.garbage(made, number, due_ms=due) for number, due in ((0, 1), (1, 3))]
-        await container._parts.pipeline.update([put_task(task) for task in (wrong, *around)])
+        await inside.parts(container).pipeline.update([put_task(task) for task in (wrong, *around)])
         await container.flush()
 
         def stated(operation: str, name: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from siltstone.core.errors import ClosedError, Outcome, SiltstoneError
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
+from tests.support import inside
 from tests.support.container.container_world import (
     pattern,
     small_slices,
@@ -57,7 +58,7 @@ async def test_a_concat_that_may_have_happened_says_so(monkeypatch: pytest.Monke
                 await container.append(name, pattern(1, 2_000))
             await container.seal("b")
             await container.flush()
-            parts = container._parts
+            parts = inside.parts(container)
             fail = parts.pipeline.fail
 
             def failed(error: SiltstoneError) -> None:

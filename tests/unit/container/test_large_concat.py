@@ -11,6 +11,7 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import BackPressureError, Outcome, SegmentNotFoundError
 from siltstone.core.records.task import TaskKind
+from tests.support import inside
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -105,7 +106,7 @@ class Slow:
     """Lets whoever updates a table hear of it a second late."""
 
     def __init__(self, there: World, owner: Owner) -> None:
-        self._pipeline = owner.container._parts.pipeline
+        self._pipeline = inside.parts(owner.container).pipeline
         self._update = self._pipeline.update
         self._environment = there.environment
         self.seconds = 1.0
@@ -274,7 +275,7 @@ def test_background_duties_do_not_wait_for_it_and_leave_its_segments_alone() -> 
             target, source = await two(owner)
             await owner.container.close()
             owner = await there.open(settings=larger)
-            optimiser = owner.container._parts.optimiser
+            optimiser = inside.parts(owner.container).optimiser
             Slow(there, owner)
             joining = asyncio.create_task(owner.container.concat("a", "b"))
             await there.environment.sleep(3.5)

@@ -7,6 +7,7 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.constants import KIB
 from siltstone.metadata.index_watch import CacheCounts, cache_counts
+from tests.support import inside
 from tests.support.container.container_world import pattern, with_settings, world
 from tests.support.recorder import Recorder
 
@@ -17,7 +18,7 @@ async def test_look_ups_in_the_index_and_what_its_caches_have() -> None:
     async with world() as made:
         recorder = Recorder()
         owner = await made.open(metrics=recorder)
-        container, parts = owner.container, owner.container._parts
+        container, parts = owner.container, inside.parts(owner.container)
         await container.create("a")
         for number in range(8):
             await container.append("a", pattern(number, 16 * KIB))
@@ -57,7 +58,7 @@ async def test_look_ups_in_the_index_and_what_its_caches_have() -> None:
 async def test_an_index_of_a_container_that_measures_nothing_counts_nothing() -> None:
     async with world() as made:
         owner = await made.open()
-        index = owner.container._parts.index
+        index = inside.parts(owner.container).index
         await owner.container.create("a")
         await owner.container.checkpoint()
         assert owner.rows.find("a")

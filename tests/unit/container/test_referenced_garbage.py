@@ -7,6 +7,7 @@ import pytest
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.metadata.changes import put_task
+from tests.support import inside
 from tests.support.container.container_world import all_chunks, close_quietly, pattern, world
 
 pytestmark = pytest.mark.virtual_time
@@ -21,7 +22,7 @@ async def test_a_chunk_that_an_extent_names_is_not_deleted() -> None:
         await container.flush()
         (chunk,) = all_chunks(owner.rows).values()
         task = Task(due_ms=1, kind=TaskKind.DELETE_CHUNK, subject=chunk.chunk_id, name=chunk.name)
-        await container._parts.pipeline.update([put_task(task)])
+        await inside.parts(container).pipeline.update([put_task(task)])
         # The table log covers the task, so nothing but the references speaks against it.
         await container.flush()
         names = made.names()

@@ -24,6 +24,7 @@ from siltstone.core.errors import (
 from siltstone.core.records.task import TaskKind
 from siltstone.metadata.changes import put_chunk
 from siltstone.testing.faults.faulty_chunk_storage import Fate, Plan, StorageCall
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 from tests.support.container.newer_claim import claim
 from tests.support.recorder import Recorder
@@ -77,8 +78,8 @@ def refused(*words: str) -> Plan:
 
 async def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async with owned() as (made, owner):
-        container, collector = owner.container, owner.container._parts.collector
-        segments, failing = container._parts.segments, owner.rows.find("a")
+        container, collector = owner.container, inside.parts(owner.container).collector
+        segments, failing = inside.parts(container).segments, owner.rows.find("a")
         trim = segments.trim
 
         async def trim_or_fail(segment_id: int, start: int, *, keep_last: bool) -> bool:
@@ -108,14 +109,14 @@ async def test_a_deletion_that_fails_keeps_nobody_waiting_and_is_told() -> None:
         await made.environment.sleep(1)
         await container.flush()
         owner.storage.plan = refused("/a/")
-        container._parts.collector.wake()
+        inside.parts(container).collector.wake()
         await made.environment.sleep(1)
         assert data_of(made, "a")
         assert not data_of(made, "b") + data_of(made, "c")
         assert container.stats().last_error is not None
         owner.storage.plan = lambda call: Fate.DONE
         await made.environment.sleep(120)
-        container._parts.collector.wake()
+        inside.parts(container).collector.wake()
         await made.environment.sleep(60)
         assert not data_of(made, "a")
         assert container.stats().last_error is None
@@ -129,7 +130,7 @@ async def test_a_chunk_that_is_still_referenced_keeps_only_itself() -> None:
             await container.delete(name)
         await made.environment.sleep(1)
         await container.flush()
-        rows, pipeline = owner.rows, container._parts.pipeline
+        rows, pipeline = owner.rows, inside.parts(container).pipeline
         task = next(t for t in rows.tasks(2**62) if t.name == kept)
         chunk = rows.chunk(task.subject)
         assert chunk is not None
@@ -146,7 +147,7 @@ async def test_a_system_file_that_can_not_be_deleted_fails_no_checkpoint_and_kee
     word: str,
 ) -> None:
     async with owned(replace(SETTINGS, chunk_bytes=1_000)) as (made, owner):
-        container, parts = owner.container, owner.container._parts
+        container, parts = owner.container, inside.parts(owner.container)
         recorder = Recorder()
         parts.storage.metrics = recorder
 
@@ -197,7 +198,7 @@ async def test_a_system_file_that_can_not_be_deleted_fails_no_checkpoint_and_kee
 
 async def test_what_is_tidied_again_is_not_what_an_upload_brings() -> None:
     async with owned() as (made, owner):
-        container, tidying = owner.container, owner.container._parts.checkpointer.tidying
+        container, tidying = owner.container, inside.parts(owner.container).checkpointer.tidying
 
         def uploaded(operation: str, name: str) -> None:
             if operation == "create" and "index-" in name and tidying.backoff.error is None:
@@ -212,7 +213,7 @@ async def test_what_is_tidied_again_is_not_what_an_upload_brings() -> None:
         owner.storage.after = uploaded
         made.environment.latency = lambda pool, chance: 20.0 if "chunks" in pool.name else 0.0
         await container.checkpoint()
-        newest = container._parts.journal.checkpoints[-1].checkpoint
+        newest = inside.parts(container).journal.checkpoints[-1].checkpoint
         there = set(made.names(system_prefix(0)))
         assert {file.chunk_name for file in newest.index_files} <= there
 

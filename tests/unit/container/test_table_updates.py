@@ -35,6 +35,7 @@ from siltstone.core.errors import (
     TableNotFoundError,
 )
 from siltstone.testing.virtual_time import Latency, instant
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, with_settings, world
 from tests.support.soak import share_of
 
@@ -175,15 +176,15 @@ def refuse_next(owner: Owner) -> None:
 
 
 async def safe_mode(_: World, owner: Owner) -> None:
-    owner.container._parts.pressure.refuse(lambda: SafeModeError("too little room"))
+    inside.parts(owner.container).pressure.refuse(lambda: SafeModeError("too little room"))
 
 
 async def back_pressure_of_segments(_: World, owner: Owner) -> None:
-    owner.container._parts.pressure.add(MUCH)
+    inside.parts(owner.container).pressure.add(MUCH)
 
 
 async def back_pressure_of_tables(_: World, owner: Owner) -> None:
-    owner.container._parts.table_pressure.add(MUCH)
+    inside.parts(owner.container).table_pressure.add(MUCH)
 
 
 async def full(_: World, owner: Owner) -> None:
@@ -250,7 +251,7 @@ async def test_a_removal_makes_room_so_safe_mode_takes_it() -> None:
 async def test_who_waits_for_room_goes_on_when_there_is_some() -> None:
     async with owned() as (_, owner):
         container = owner.container
-        pressure = owner.container._parts.table_pressure
+        pressure = inside.parts(owner.container).table_pressure
         pressure.add(MUCH)
         waiting = [put(container, b"a", b"1"), put(container, b"a", b"2")]
         await asyncio.sleep(0)
@@ -306,7 +307,7 @@ async def test_a_table_that_is_not_there_is_told() -> None:
 async def test_what_fits_in_no_frame_changes_nothing() -> None:
     async with owned() as (_, owner):
         container = owner.container
-        most = owner.container._parts.pipeline.body_bytes_max
+        most = inside.parts(owner.container).pipeline.body_bytes_max
         for size in (most, most - 48):
             with pytest.raises(AppendTooLargeError):
                 await put(container, b"k", bytes(size))

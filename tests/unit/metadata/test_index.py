@@ -20,6 +20,7 @@ from siltstone.core.errors import (
 from siltstone.metadata.index import Index, checkpoint_position
 from siltstone.metadata.index_rows import Entry, RangeEnd, index_key, range_bounds, stored
 from siltstone.metadata.position import Position, decode_position, encode_position
+from tests.support import inside
 
 LINEAGE = b"lineage-of-tests"
 
@@ -298,7 +299,7 @@ def test_folders_are_made_with_their_parents(tmp_path: Path) -> None:
 def test_a_write_that_fails_moves_nothing(tmp_path: Path) -> None:
     index = Index.open(tmp_path / "i")
     fill(index, 4, 1, [b"a"])
-    index._database.close()  # what the library refuses then stands for any failure
+    inside.database(index).close()  # what the library refuses then stands for any failure
     with pytest.raises(ClosedError, match=f"index is closed folder={tmp_path / 'i'}"):
         fill(index, 5, 1, [b"b"])
     assert index.position == position(4)

@@ -10,6 +10,7 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.metadata.checkpoint import link_owned_index, linked_index
 from siltstone.metadata.index import Index
 from siltstone.metadata.tables import Tables
+from tests.support import inside
 
 LINEAGE = bytes(range(16))
 
@@ -19,7 +20,7 @@ def put(index: Index, *keys: bytes) -> None:
     tables = Tables(index, LINEAGE)
     for key in keys:
         tables.acknowledge([tables.assign([TableEntry(1, key, b"value of " + key)])], 1)
-    index._database.flush(wait=True)
+    inside.database(index).flush(wait=True)
 
 
 def keys_of(index: Index) -> list[bytes]:
@@ -45,8 +46,8 @@ def test_the_copy_and_the_owner_go_their_own_ways(owned: Index, tmp_path: Path) 
     assert copy is not None
     put(copy, b"of the copy")
     put(owned, b"of the owner")
-    copy._database.compact_range(None, None)
-    owned._database.compact_range(None, None)
+    inside.database(copy).compact_range(None, None)
+    inside.database(owned).compact_range(None, None)
     assert keys_of(copy) == [b"a", b"b", b"of the copy"]
     assert keys_of(owned) == [b"a", b"b", b"of the owner"]
     owned.close()

@@ -19,6 +19,7 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.segments.concat_staging import PLACED_PER_SLICE, Joining
 from siltstone.segments.page_cache_reads import NearReads
 from siltstone.segments.rewrite_plan import RelocationRules
+from tests.support import inside
 from tests.support.oracles.memory_layout_store import CommitOutcome
 from tests.support.segments.segment_world import World, small, two_segments, write_chunks
 
@@ -67,7 +68,7 @@ async def test_slices_are_unseen_until_they_are_shown(target: int, start: int) -
     assert await world.read(1, 0, 10**6) == whole[:target]
     assert await world.read(2, start, 10**6) == source, "the source is whole until the end"
     assert len(world.segments.chunks(1)) == target
-    near = NearReads(world.segments._context, lambda *_: None)
+    near = NearReads(inside.context(world.segments), lambda *_: None)
     assert near.find(1, target) is None
     await world.segments.show(what, extra=EXTRA)
     place = near.find(1, target)

@@ -13,6 +13,7 @@ from siltstone.core.constants import BLOCK_BYTES, GROUP_BLOCKS
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.storage.optional_verbs import ReadNow
 from siltstone.segments.page_cache_reads import SHARE_BYTES_MIN, NearReads, ReadPlace
+from tests.support import inside
 from tests.support.segments.segment_world import World, data
 
 VERSION = "version"
@@ -25,7 +26,7 @@ async def made(length: int) -> tuple[World, bytes, ReadPlace]:
     whole = data(length)
     await world.segments.write(1, 0, [whole])
 
-    near = NearReads(world.segments._context, unchanging(world))
+    near = NearReads(inside.context(world.segments), unchanging(world))
     place = near.find(1, 0)
     assert place is not None
     near.learn(place, 0, length)
@@ -49,7 +50,7 @@ def alone(work: Callable[[], None]) -> Callable[[], None]:
 async def test_the_last_block_of_what_grows_is_verified_each_time() -> None:
     length = BLOCK_BYTES + 1000
     world, whole, place = await made(length)
-    blocks = world.segments._context.blocks
+    blocks = inside.context(world.segments).blocks
     for offset in (5, BLOCK_BYTES + 5):
         for _ in range(2):
             buffer = bytearray(100)
@@ -72,7 +73,7 @@ async def test_the_last_block_of_what_grows_is_verified_each_time() -> None:
 async def test_sums_that_were_not_looked_up_are_no_answer() -> None:
     length = (GROUP_BLOCKS + 1) * BLOCK_BYTES
     world, whole, _ = await made(length)
-    place = NearReads(world.segments._context, unchanging(world)).find(1, 0)
+    place = NearReads(inside.context(world.segments), unchanging(world)).find(1, 0)
     assert place is not None
     middle = GROUP_BLOCKS * BLOCK_BYTES
     assert not place.read(middle - 50, bytearray(100))
@@ -114,12 +115,12 @@ async def test_what_changes_behind_a_read_is_not_remembered_as_verified() -> Non
 
     world, whole, place = await made(2 * BLOCK_BYTES)
     versions = iter("abcdefgh")
-    near = NearReads(world.segments._context, changing(world, versions))
+    near = NearReads(inside.context(world.segments), changing(world, versions))
     place = replace(place, near=near)
     assert place.read(5, buffer := bytearray(100))
     assert buffer == whole[5:105]
     assert next(versions) == "c"
-    assert world.segments._context.blocks.version(place.chunk.name, 0, 1) == "a"
+    assert inside.context(world.segments).blocks.version(place.chunk.name, 0, 1) == "a"
 
 
 @pytest.mark.parametrize("how", ["beside", "instead"])
@@ -141,7 +142,7 @@ async def test_two_threads_read_what_one_would(how: str) -> None:
         assert view == whole[offset:end]
         for where in (offset, (offset + end) // 2, end - 1):
             world.content(place.chunk.name)[where] ^= 1
-            world.segments._context.blocks.forget(place.chunk.name)
+            inside.context(world.segments).blocks.forget(place.chunk.name)
             assert not place.read_all(offset, view, share)
             with pytest.raises(CorruptDataError):
                 await world.read(1, offset, end - offset)

@@ -14,6 +14,7 @@ from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, Segme
 from siltstone.segments.read_ahead import PIECE_BYTES, STREAMS_MAX, ReadAhead
 from siltstone.segments.segment_storage import SegmentStorageSettings
 from siltstone.testing.virtual_time import VirtualEnvironment
+from tests.support import inside
 from tests.support.async_tests import running_clock
 from tests.support.segments.segment_world import Call, World, write_pieces
 
@@ -40,7 +41,7 @@ async def filled(
 
 
 def ahead_of(world: World) -> ReadAhead:
-    return world.segments._context.ahead
+    return inside.context(world.segments).ahead
 
 
 async def read_all(world: World, step: int) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 import siltstone
 from siltstone.core.constants import MIB
 from siltstone.metadata import index
+from tests.support import inside
 
 
 @pytest.mark.slow
@@ -34,8 +35,8 @@ def test_many_containers_share_what_is_kept_of_unwritten_rows(
 def test_an_index_writes_a_file_when_its_memory_is_full(tmp_path: Path) -> None:
     opened = index.Index.open(tmp_path / "index", write_buffer_bytes=2 * MIB)
     for number in range(200):
-        opened._database.put(b"%d" % number, bytes(50_000))
-    held = opened._database.property_int_value("rocksdb.cur-size-all-mem-tables")
+        inside.database(opened).put(b"%d" % number, bytes(50_000))
+    held = inside.database(opened).property_int_value("rocksdb.cur-size-all-mem-tables")
     opened.close()
     assert held is not None
     assert held <= 4 * 2 * MIB + MIB

@@ -32,6 +32,7 @@ from siltstone.store.assemble import Assembly
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.container_slot import ContainerSlot
 from siltstone.store.reopener import Reopening
+from tests.support import inside
 
 
 class FakeOwner:
@@ -212,7 +213,7 @@ async def test_a_store_goes_on_after_its_log_failed(
     async with await siltstone.open_async(tmp_path) as store:
         segment = await store.create("a")
         await segment.append(b"one")
-        log = store._slots[0].container._parts.log
+        log = inside.parts(inside.slots(store)[0].container).log
         monkeypatch.setattr(log, "append", _fail)
         with pytest.raises(OutcomeUnknownError):
             await segment.append(b"two")
@@ -236,7 +237,7 @@ async def test_health_and_stats_tell_of_a_closed_container_and_of_the_others(
         segment = await store.create(name)
         with monkeypatch.context() as broken:
             broken.setattr(Assembly, "open_owner", _stay_closed)
-            broken.setattr(store._slots[1].container._parts.log, "append", _fail)
+            broken.setattr(inside.parts(inside.slots(store)[1].container).log, "append", _fail)
             with pytest.raises(OutcomeUnknownError):
                 await segment.append(b"x")
             other, closed = await store.health()
@@ -279,7 +280,7 @@ async def test_a_closed_container_keeps_no_other_from_its_collection(
         await gone.delete()
         await store.flush()
         monkeypatch.setattr(Assembly, "open_owner", _stay_closed)
-        monkeypatch.setattr(store._slots[0].container._parts.log, "append", _fail)
+        monkeypatch.setattr(inside.parts(inside.slots(store)[0].container).log, "append", _fail)
         with pytest.raises(OutcomeUnknownError):
             await broken.append(b"x")
         assert chunks()

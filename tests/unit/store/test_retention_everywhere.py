@@ -7,6 +7,7 @@ import pytest
 import siltstone
 from siltstone.container.retention.retention import Retention
 from siltstone.core.errors import BackPressureError, SiltstoneError
+from tests.support import inside
 
 
 @pytest.mark.slow
@@ -16,7 +17,7 @@ def test_a_failure_says_where_the_rule_holds_and_a_repeat_sets_it_in_all(
 ) -> None:
     name = f"everywhere-{failing}/"
     store.set_retention(name, prefix=True, bytes_max=1)
-    slots = store._store._slots
+    slots = inside.slots(inside.async_store(store))
     plain_set, plain_remove = Retention.set, Retention.remove
     refused = slots[failing].container.retention
 

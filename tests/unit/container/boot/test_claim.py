@@ -28,6 +28,7 @@ from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.testing.virtual_time import VirtualEnvironment
+from tests.support import inside
 from tests.support.container.container_world import pattern, world
 
 T = TypeVar("T")
@@ -139,7 +140,7 @@ def life() -> tuple[Bucket, bytes, list[Frame], int]:
             await first.container.create("a")
             await first.container.append("a", pattern(1, 100))
             await first.container.flush()
-            lineage = first.container._parts.journal.lineage
+            lineage = inside.parts(first.container).journal.lineage
             await made.crash(first)
             return lineage
 

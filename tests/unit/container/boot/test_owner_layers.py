@@ -15,6 +15,7 @@ from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.segments.settings import SegmentStorageSettings
 from siltstone.testing.virtual_time import VirtualEnvironment
+from tests.support import inside
 from tests.support.oracles.memory_layout_store import MemoryLayoutStore
 
 SETTINGS = ContainerSettings(
@@ -46,7 +47,7 @@ def test_the_segment_layer_is_made_as_the_settings_say() -> None:
             ),
             (packing_storage(bridge, layouts, environment, SETTINGS), 77),
         ):
-            context = segments._context
+            context = inside.context(segments)
             assert context.settings == replace(chosen, prefetch_bytes=prefetch_bytes)
             assert context.storage is bridge
             assert context.layouts is layouts

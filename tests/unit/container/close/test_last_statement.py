@@ -18,6 +18,7 @@ from siltstone.journal.journal import LAST_BATCH_S
 from siltstone.journal.recovery import EPOCH_END, recover
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
+from tests.support import inside
 from tests.support.container.container_world import copied, pattern, world
 from tests.support.container.request_counts import WRITE_ONCE, counted_open
 
@@ -28,7 +29,7 @@ PROFILES = pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["onc
 
 async def _stated(container: Container) -> int:
     """The newest index that the journal states."""
-    parts = container._parts
+    parts = inside.parts(container)
     found = await recover(parts.storage, parts.environment, 0, EPOCH_END)
     assert found is not None
     return found.newest_index
@@ -121,7 +122,7 @@ async def test_nothing_is_asked_of_storage_that_is_known_to_be_silent() -> None:
             )
 
         owner.storage.before = away
-        while not container._parts.storage.silent:
+        while not inside.parts(container).storage.silent:
             await made.environment.sleep(1.0)
         calls: list[str] = []
         owner.storage.before = lambda operation, name: calls.append(operation)
@@ -136,7 +137,7 @@ async def test_an_owner_whose_log_failed_states_what_it_acknowledged() -> None:
         await owner.container.append("a", b"acknowledged")
         before = copied(made.shared_log)
         await owner.container.append("a", b"acknowledged too")
-        owner.container._parts.pipeline.fail(LogError("the disk failed"))
+        inside.parts(owner.container).pipeline.fail(LogError("the disk failed"))
         await owner.container.close()
         made.shared_log = before
         with pytest.raises(LogLostError):
@@ -170,7 +171,7 @@ async def test_the_next_owner_goes_on_behind_the_statement() -> None:
                 await owner.container.flush()
                 await owner.container.append("a", b"more")
                 whole += b"more"
-            newest = owner.container._parts.pipeline.replica.newest_index
+            newest = inside.parts(owner.container).pipeline.replica.newest_index
             await owner.container.close(flush="never")
             reader = await made.open_reader()
             assert await reader.read("a", 0, 999) == whole

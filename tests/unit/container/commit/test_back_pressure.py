@@ -8,6 +8,7 @@ import pytest
 
 from siltstone.container.commit.back_pressure import SEGMENTS_MIN, Pressure
 from siltstone.core.errors import BackPressureError
+from tests.support import inside
 from tests.support.container.container_world import with_settings, world
 
 pytestmark = pytest.mark.virtual_time
@@ -103,7 +104,7 @@ async def test_an_owner_never_has_many_more_dirty_segments_than_its_bound_allows
             some = names[begin : begin + 100]
             await asyncio.gather(*map(owner.container.create, some))
             await asyncio.gather(*(owner.container.append(name, b"x") for name in some))
-            most = max(most, len(owner.container._parts.pipeline.replica.dirty))
+            most = max(most, len(inside.parts(owner.container).pipeline.replica.dirty))
         assert most <= SEGMENTS_MIN + 100
         await owner.container.close(flush="always")
         again = await made.open()

@@ -14,6 +14,7 @@ from siltstone.core.records.tombstone import Tombstone
 from siltstone.metadata.changes import put_task, put_time, put_tombstone
 from siltstone.metadata.time_index import times_below
 from siltstone.segments.trim import plan_trim
+from tests.support import inside
 from tests.support.container.container_world import pattern
 from tests.support.container.planted_garbage import SETTINGS, garbage, now_ms, owned, put, tasks
 
@@ -24,7 +25,7 @@ async def test_a_trim_drops_what_lies_below_the_start_and_its_times() -> None:
     async with owned() as (made, owner):
         container = owner.container
         trimmed: list[int] = []
-        container._parts.collector._on_trimmed = trimmed.append
+        inside.parts(container).collector._on_trimmed = trimmed.append
         await container.create("b")
         for name in ("a", "b"):
             for number in range(3):
@@ -80,7 +81,7 @@ async def test_a_removal_leaves_no_row_of_its_segment_and_all_of_others(
             assert segment_id is not None
             ids[name] = segment_id
             times = [TimeRow(segment_id=segment_id, offset=n, time_ms=n) for n in (1, 2)]
-            await container._parts.pipeline.update([put_time(row) for row in times])
+            await inside.parts(container).pipeline.update([put_time(row) for row in times])
         await container.flush()
         await container.delete("a")
         await container.collect()
@@ -107,7 +108,7 @@ async def test_a_tombstone_goes_with_its_own_task_alone(same: bool) -> None:
             name="gone",
         )
         entries = [put_tombstone(tombstone), put_task(task)]
-        await owner.container._parts.pipeline.update(entries)
+        await inside.parts(owner.container).pipeline.update(entries)
         await owner.container.collect()
         assert owner.rows.tombstone("gone") == tombstone
         made.environment.clock.now += 1
@@ -165,7 +166,7 @@ async def test_a_task_of_a_segment_that_is_gone_goes_without_counting_as_a_delet
 async def test_the_rows_of_many_segments_go_in_few_frames() -> None:
     async with owned() as (_, owner):
         container = owner.container
-        parts = container._parts
+        parts = inside.parts(container)
         names = [f"s{number}" for number in range(100)]
         for name in names:
             await container.create(name)

@@ -21,6 +21,7 @@ from siltstone.core.errors import (
     SequenceError,
     StorageFullError,
 )
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, with_settings, world
 from tests.support.container.imported_chunks import bring, gives, opened
 
@@ -31,12 +32,12 @@ MUCH = 10**12
 
 
 async def safe_mode(_: World, owner: Owner) -> None:
-    owner.container._parts.pressure.refuse(lambda: SafeModeError("too little room"))
+    inside.parts(owner.container).pressure.refuse(lambda: SafeModeError("too little room"))
 
 
 async def back_pressure(_: World, owner: Owner) -> None:
-    owner.container._parts.pressure.add(MUCH)
-    owner.container._parts.table_pressure.add(MUCH)
+    inside.parts(owner.container).pressure.add(MUCH)
+    inside.parts(owner.container).table_pressure.add(MUCH)
 
 
 async def full(_: World, owner: Owner) -> None:
@@ -211,8 +212,8 @@ async def test_two_at_a_time_are_one_append_though_a_seal_comes_between() -> Non
             for _ in range(2)
         ]
         await asyncio.sleep(0)
-        owner.container._parts.table_pressure.release(MUCH)
-        owner.container._parts.pressure.release(MUCH)
+        inside.parts(owner.container).table_pressure.release(MUCH)
+        inside.parts(owner.container).pressure.release(MUCH)
         await asyncio.gather(both[0], container.seal("a"))
         assert await asyncio.gather(*both) == [0, 0]
 

@@ -17,6 +17,7 @@ from siltstone.core.chunk_names import data_prefix
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, all_chunks, pattern, world
 from tests.support.container.request_counts import NEVER, QUIET, WRITE_ONCE, counted
 
@@ -135,7 +136,7 @@ async def test_one_segment_does_not_keep_the_bytes_of_all(profile: Profile) -> N
         (before,) = all_chunks(owner.rows).values()
         assert (before.references, before.length) == (2, count * length)
         requests.clear()
-        optimiser = container._parts.optimiser
+        optimiser = inside.parts(container).optimiser
         assert [await optimiser.round() for _ in range(4)] == [0, 0, 1, 0]
         assert requests.data == {"read_into": 2, "create": 1}
         (after,) = (chunk for chunk in all_chunks(owner.rows).values() if chunk.references)
@@ -153,7 +154,7 @@ async def test_it_is_left_alone_where_relocation_is_off() -> None:
         for number in range(1, 40):
             await owner.container.delete(f"s{number:02d}")
         await emptied(made, owner)
-        optimiser = owner.container._parts.optimiser
+        optimiser = inside.parts(owner.container).optimiser
         assert [await optimiser.round() for _ in range(4)] == [0, 0, 0, 0]
 
 
@@ -166,7 +167,7 @@ async def test_a_budget_is_kept() -> None:
         for number in range(8, count):
             await container.delete(f"s{number:02d}")
         await emptied(made, owner)
-        optimiser = container._parts.optimiser
+        optimiser = inside.parts(container).optimiser
         moved = []
         for _ in range(6):
             requests.clear()
@@ -188,7 +189,7 @@ async def test_a_crash_at_each_request_of_a_move(number: int, behind: bool) -> N
         for name in range(2, count):
             await owner.container.delete(f"s{name:02d}")
         await emptied(made, owner)
-        optimiser = owner.container._parts.optimiser
+        optimiser = inside.parts(owner.container).optimiser
         for _ in range(2):
             await optimiser.round()
         reached, calls = asyncio.Event(), 0
@@ -211,7 +212,7 @@ async def test_a_crash_at_each_request_of_a_move(number: int, behind: bool) -> N
         rounding.cancel()
         await asyncio.gather(rounding, return_exceptions=True)
         again = await made.open()
-        optimiser = again.container._parts.optimiser
+        optimiser = inside.parts(again.container).optimiser
         for _ in range(4):
             await optimiser.round()
         for name in range(2):

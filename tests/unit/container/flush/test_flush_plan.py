@@ -25,6 +25,7 @@ from siltstone.core.records.segment_state import SegmentState
 from siltstone.pipelines.byte_source import ByteSource
 from siltstone.pipelines.window import Window, cut_window
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
+from tests.support import inside
 from tests.support.container.container_world import Owner, all_chunks, pattern
 from tests.support.container.request_counts import (
     NEVER,
@@ -179,7 +180,7 @@ async def test_the_optimiser_unpacks_by_segment() -> None:
             await owner.container.flush()
         shared = set(all_chunks(owner.rows))
         assert len(shared) == 8
-        made_now = await owner.container._parts.optimiser.round()
+        made_now = await inside.parts(owner.container).optimiser.round()
         assert made_now == 6
         for number in range(6):
             (chunk,) = await owner.container.chunks(name_of(number))
@@ -306,7 +307,7 @@ async def test_check_counts_the_extents_of_segments_that_are_being_removed() -> 
             async def nothing(task: Any) -> None:
                 return
 
-            patched.setattr(container._parts.collector, "_remove", nothing)
+            patched.setattr(inside.parts(container).collector, "_remove", nothing)
             await container.delete(name_of(0))
             (chunk,) = all_chunks(owner.rows).values()
             assert chunk.references == 4
@@ -351,7 +352,7 @@ async def test_chunks_and_the_map_of_spark_show_places_in_a_shared_chunk() -> No
             first, second = await container.chunks(name_of(number))
             assert (first.chunk_offset, second.chunk_offset) == (number * length, number * length)
             assert (first.length, first.chunk_length) == (length, 5 * length)
-        parts = container._parts
+        parts = inside.parts(container)
         segment = parts.reading.segment(name_of(3))
         info = parts.reading.info(name_of(3))
         begun = map_segment(info, b"", segment, parts.segments, 7, 2_004)

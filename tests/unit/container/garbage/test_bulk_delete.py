@@ -15,6 +15,7 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.optional_verbs import delete_many, sweep_leftovers
 from siltstone.core.storage.retries import Retries, RetryingChunkStorage
 from siltstone.testing.faults.faulty_chunk_storage import Fate, FaultyChunkStorage, fail_number
+from tests.support import inside
 
 NAMES = [f"d/{number}" for number in range(7)]
 
@@ -69,14 +70,14 @@ def test_as_few_requests_as_the_service_allows() -> None:
     storage = BulkStorage()
     assert deleted(storage) == set()
     assert storage.requests == [NAMES[:3], NAMES[3:6], NAMES[6:]]
-    assert not storage._bucket.chunks
+    assert not inside.bucket(storage).chunks
 
 
 def test_one_that_is_stuck_keeps_no_other() -> None:
     storage = BulkStorage()
     storage.stuck = {NAMES[4]}
     assert deleted(storage) == {NAMES[4]}
-    assert set(storage._bucket.chunks) == {NAMES[4].encode()}
+    assert set(inside.bucket(storage).chunks) == {NAMES[4].encode()}
 
 
 def test_a_request_that_fails_fails_for_its_names_alone() -> None:

@@ -22,6 +22,7 @@ from siltstone.core.metrics import GARBAGE, Metric, Metrics
 from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.task import Task, TaskStage
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, close_quietly, pattern
 from tests.support.container.planted_garbage import (
     EPOCH,
@@ -54,7 +55,7 @@ class Outcomes(Metrics):
 
 
 def outcomes(owner: Owner) -> list[str]:
-    metrics = owner.container._parts.collector._metrics = Outcomes()
+    metrics = inside.parts(owner.container).collector._metrics = Outcomes()
     return metrics.seen
 
 
@@ -76,7 +77,7 @@ async def test_only_what_the_flushed_table_log_covers_and_no_pin_keeps_is_delete
     async with owned() as (made, owner):
         container = owner.container
         await container.flush()
-        covered = container._parts.pipeline.replica.table_flushed
+        covered = inside.parts(container).pipeline.replica.table_flushed
         assert covered > 2
         versions = [covered - 2, covered - 1, covered, covered + 1]
         await put(
@@ -84,7 +85,7 @@ async def test_only_what_the_flushed_table_log_covers_and_no_pin_keeps_is_delete
             [garbage(made, n, dropped_version=version) for n, version in enumerate(versions)],
         )
         pin = Pin(
-            lineage=container._parts.journal.lineage,
+            lineage=inside.parts(container).journal.lineage,
             version=covered - 1,
             expires_ms=now_ms(made) + 10_000,
         )
@@ -342,7 +343,7 @@ async def test_one_round_at_a_time() -> None:
 async def test_a_run_deletes_what_its_own_flush_of_the_table_log_covers() -> None:
     async with owned() as (made, owner):
         await owner.container.flush()
-        before = owner.container._parts.pipeline.replica.table_flushed
+        before = inside.parts(owner.container).pipeline.replica.table_flushed
         planted = [garbage(made, 0), garbage(made, 1, dropped_version=before + 1)]
         await put(owner, planted)
         assert await owner.container.garbage.run() == 2
@@ -352,7 +353,7 @@ async def test_a_run_deletes_what_its_own_flush_of_the_table_log_covers() -> Non
 async def test_a_run_goes_on_behind_a_failure_and_raises_the_first_one() -> None:
     async with owned() as (made, owner):
         await owner.container.flush()
-        before = owner.container._parts.pipeline.replica.table_flushed
+        before = inside.parts(owner.container).pipeline.replica.table_flushed
         planted = [garbage(made, 0), garbage(made, 1, dropped_version=before + 1)]
         await put(owner, planted)
         owner.storage.plan = lambda call: (

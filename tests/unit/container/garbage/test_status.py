@@ -13,6 +13,7 @@ from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import ReadOnlyError
 from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.task import Task, TaskKind, TaskStage
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, close_quietly
 from tests.support.container.planted_garbage import garbage, now_ms, owned, put
 
@@ -38,7 +39,7 @@ async def status(owner: Owner) -> GarbageStatus:
 
 def plant_pin(made: World, owner: Owner, name: str, version: int, *, ends_in_ms: int) -> PinStatus:
     expires_ms = now_ms(made) + ends_in_ms
-    lineage = owner.container._parts.journal.lineage
+    lineage = inside.parts(owner.container).journal.lineage
     pin = Pin(lineage=lineage, version=version, expires_ms=expires_ms)
     made.new_storage().create(f"system/pins/{name}", [encode_pin(pin)])
     return PinStatus(name=f"system/pins/{name}", version=version, expires_ms=expires_ms, holds=0)
@@ -47,7 +48,7 @@ def plant_pin(made: World, owner: Owner, name: str, version: int, *, ends_in_ms:
 async def test_every_task_is_told_under_the_heading_of_what_it_waits_for() -> None:
     async with owned() as (made, owner):
         await owner.container.flush()
-        covered = owner.container._parts.pipeline.replica.table_flushed
+        covered = inside.parts(owner.container).pipeline.replica.table_flushed
         assert covered > 2
         now = now_ms(made)
         assert await status(owner) == EMPTY

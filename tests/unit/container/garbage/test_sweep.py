@@ -18,6 +18,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.epoch_row import EpochRow
 from siltstone.core.records.pin import Pin, encode_pin
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 pytestmark = pytest.mark.virtual_time
@@ -53,7 +54,7 @@ async def orphans(made: World) -> set[str]:
 
     def dies(operation: str, name: str) -> None:
         if operation == "create" and name.startswith(data_prefix(0)):
-            owner.container._parts.pipeline.fail(OutcomeUnknownError("the process is dead"))
+            inside.parts(owner.container).pipeline.fail(OutcomeUnknownError("the process is dead"))
             raise ChunkUnavailableError(
                 "the process is dead", chunk=name, operation=operation, outcome=Outcome.UNKNOWN
             )

@@ -16,6 +16,7 @@ from siltstone.core.errors import CorruptDataError, FencedError
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.records.task import Task, TaskKind, TaskStage
 from siltstone.testing.faults.faulty_chunk_storage import Fate
+from tests.support import inside
 from tests.support.container.container_world import (
     Owner,
     close_quietly,
@@ -238,7 +239,7 @@ async def test_a_storage_that_was_not_claimed_by_this_owner_is_not_swept(change:
         storage = made.new_storage()
         storage.delete(name)
         claim = Claim(
-            lineage=owner.container._parts.journal.lineage,
+            lineage=inside.parts(owner.container).journal.lineage,
             epoch=owner.container.epoch,
             owner="x",
             claimed_ms=1,

@@ -15,6 +15,7 @@ from siltstone.container.health.metrics_reporter import (
 )
 from siltstone.core.errors import ChunkError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
+from tests.support import inside
 from tests.support.container.container_world import pattern, with_settings, world
 from tests.support.recorder import Recorder
 
@@ -65,7 +66,7 @@ async def test_what_becomes_of_garbage_and_of_those_who_wait() -> None:
     async with world(settings=settings) as made:
         recorder = Recorder()
         owner = await made.open(metrics=recorder)
-        container, parts = owner.container, owner.container._parts
+        container, parts = owner.container, inside.parts(owner.container)
         measuring = Measuring(parts, parts._frames)
         await container.create("a")
         await container.append("a", pattern(1, 40_000))

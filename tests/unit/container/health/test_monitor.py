@@ -21,6 +21,7 @@ from siltstone.core.environment import Pool
 from siltstone.core.errors import ClosedError, StorageSuspendedError
 from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 pytestmark = pytest.mark.virtual_time
@@ -165,7 +166,7 @@ async def test_closing_does_not_wait_for_a_journal_that_waits_for_storage() -> N
 async def test_slow_calls_make_storage_slow_and_rest_the_optimiser() -> None:
     async with owned() as (made, owner):
         container = owner.container
-        parts = container._parts
+        parts = inside.parts(container)
 
         def slow(pool: Pool, chance: object) -> float:
             return 3.0 if pool.name.startswith("chunks-") else 0.0
@@ -219,13 +220,13 @@ async def test_late_bytes_alone_do_not_rest_the_garbage() -> None:
     async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 100))
-        container._parts.storage_writer.backoff.suspended = lambda: True
+        inside.parts(container).storage_writer.backoff.suspended = lambda: True
         await made.environment.sleep(200)
         found = await health(owner)
         assert (found.state, found.reasons) == (HealthState.DEGRADED, (HealthReason.LATE,))
-        assert not container._parts.collector.backoff.pausing
-        assert container._parts.optimiser.backoff.pausing
-        container._parts.storage_writer.backoff.suspended = lambda: False
+        assert not inside.parts(container).collector.backoff.pausing
+        assert inside.parts(container).optimiser.backoff.pausing
+        inside.parts(container).storage_writer.backoff.suspended = lambda: False
 
 
 async def test_a_reader_tells_of_storage_as_it_finds_it() -> None:
@@ -272,7 +273,7 @@ async def test_a_deletion_that_was_not_sent_is_no_attempt() -> None:
         await container.truncate("a", 9_000)
         await container.collect()
         await container.flush()
-        storage = container._parts.storage
+        storage = inside.parts(container).storage
         send = storage.delete
 
         async def refuse(name: str) -> None:

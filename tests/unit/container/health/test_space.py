@@ -21,6 +21,7 @@ from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkStorageFullError, SafeModeError
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.testing.virtual_time import VirtualEnvironment
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
 pytestmark = pytest.mark.virtual_time
@@ -239,7 +240,7 @@ async def test_storage_that_can_not_tell_is_never_short() -> None:
     made_bucket = VirtualEnvironment()
 
     def deaf() -> ChunkStorage:
-        storage = MemoryChunkStorage(SHARED._bucket, clock=made_bucket.time)
+        storage = MemoryChunkStorage(inside.bucket(SHARED), clock=made_bucket.time)
         storage._capabilities = replace(storage.capabilities, free_space=False, used_space=False)
         return storage
 

@@ -30,6 +30,7 @@ from siltstone.core.errors import (
 )
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.tier1.memory.shared_log import SharedLog
+from tests.support import inside
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -511,9 +512,9 @@ async def test_small_and_mostly_dead_objects_are_neither_merged_nor_moved() -> N
         assert await owner.container.compaction.plan(rules) == []
         for _ in range(4):
             await owner.container.flush()
-            await owner.container._parts.optimiser.round()
+            await inside.parts(owner.container).optimiser.round()
         assert await lies(owner) == before
-        assert owner.container._parts.optimiser.rewritten == 0
+        assert inside.parts(owner.container).optimiser.rewritten == 0
 
 
 async def lies(owner: Owner) -> list[str]:

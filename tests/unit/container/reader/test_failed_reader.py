@@ -11,6 +11,7 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.reader.reader_view import View, build_view
 from siltstone.core.errors import ChunkUnavailableError, CorruptDataError
 from siltstone.metadata.index import Index
+from tests.support import inside
 from tests.support.container.container_world import pattern, with_settings, world
 
 pytestmark = pytest.mark.virtual_time
@@ -78,7 +79,7 @@ async def test_a_read_whose_chunks_go_while_its_reader_starts_anew_finds_them_ag
             await owner.container.append("a", part)
             await owner.container.flush()
         reader = await made.open_reader()
-        assert await owner.container._parts.optimiser.round()
+        assert await inside.parts(owner.container).optimiser.round()
         await owner.container.flush()
         latency, made.environment.latency = made.environment.latency, lambda *_: 0.05
         reading = asyncio.ensure_future(reader.read("a", 0, 40_000))

@@ -26,6 +26,7 @@ from siltstone.core.text import uuid_text
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan, FaultyFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
+from tests.support import inside
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -91,7 +92,7 @@ def test_a_lost_log(made: World) -> None:
         version = owner.rows.version
         await owner.container.seal("sealed")
         await owner.container.truncate("cut", 400)
-        await owner.container._parts.table_writer.flush()
+        await inside.parts(owner.container).table_writer.flush()
         await owner.container.create("never flushed")
         await made.crash(owner, keep_index=False)
         lose(made)
@@ -157,7 +158,7 @@ def test_truncated_beyond_what_was_flushed(made: World) -> None:
     async def run() -> None:
         owner = await filled(made)
         await owner.container.truncate("a", 700)
-        await owner.container._parts.table_writer.flush()
+        await inside.parts(owner.container).table_writer.flush()
         await made.crash(owner, keep_index=False)
         lose(made)
         report = await recovered(made)
@@ -362,7 +363,7 @@ async def zombie_acts(made: World, act: str) -> None:
     owner = await filled(made)
     await owner.container.delete("cut")
     await owner.container.collect()
-    await owner.container._parts.table_writer.flush()
+    await inside.parts(owner.container).table_writer.flush()
     await made.environment.sleep(60)
     lose(made)
     report = await recovered(made)

@@ -10,6 +10,7 @@ from siltstone.container.state.batch import LOG_INDEX, TOLD_COUNT, Batch
 from siltstone.core.constants import MIB
 from siltstone.core.errors import OffsetError
 from siltstone.core.records.piece import ControlKind
+from tests.support import inside
 from tests.support.container.container_world import world
 
 FRAME = 7 * MIB
@@ -110,6 +111,6 @@ async def test_a_frame_that_is_being_told_lets_no_barrier_wait() -> None:
         assert not futures[-1].done()
         # Nothing is assigned behind the frame, so this asks whether it has been acknowledged.
         async with asyncio.timeout(60):
-            assert not await container._parts.pipeline.settled()
+            assert not await inside.parts(container).pipeline.settled()
         await asyncio.gather(*futures)
         await container.close()

@@ -11,6 +11,7 @@ from siltstone.container.state.clock_watch import DOUBT_S, JUMPS_MAX, ClockWatch
 from siltstone.core.constants import MIB
 from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.testing.virtual_time import VirtualEnvironment
+from tests.support import inside
 from tests.support.container.container_world import Owner, World, with_settings, world
 
 pytestmark = pytest.mark.virtual_time
@@ -111,7 +112,7 @@ async def test_an_owner_whose_clock_jumps_ahead_cuts_nothing_that_is_young() -> 
         await owner.container.flush()
         machine.ahead_s = YEAR_S
         assert [cut async for cut in owner.container.retention.round()] == []
-        health = owner.container._parts.health.look()
+        health = inside.parts(owner.container).health.look()
         assert (health.state, health.reasons) == (HealthState.OK, (HealthReason.CLOCK_JUMPED,))
         assert health.clock_jump_s == pytest.approx(YEAR_S)
         await asyncio.sleep(30.0)
@@ -134,7 +135,7 @@ async def test_who_opens_behind_a_clock_that_was_ahead_is_told(ahead_s: float) -
         await reader.close()
         await made.crash(owner)
         owner = await made.open(environment=right, takeover=True)
-        for health in (seen, owner.container._parts.health.look()):
+        for health in (seen, inside.parts(owner.container).health.look()):
             assert (HealthReason.CLOCK_BEHIND in health.reasons) == (ahead_s > 60)
             assert health.clock_behind_s == pytest.approx(ahead_s, abs=1.0)
             assert health.state is HealthState.OK

@@ -39,6 +39,7 @@ from siltstone.core.errors import (
 )
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from siltstone.testing.virtual_time import Latency
+from tests.support import inside
 from tests.support.container.container_world import (
     SETTINGS,
     Owner,
@@ -371,7 +372,7 @@ async def test_idle_segments_leave_memory_and_come_back() -> None:
             await container.append_as(name, writers[name], 3, name.encode())
             if number % 3 == 2:
                 await container.flush()
-        assert len(container._parts.pipeline.replica.by_id) < 15
+        assert len(inside.parts(container).pipeline.replica.by_id) < 15
         for name, number in writers.items():
             assert await container.read(name, 0, 9) == name.encode()
             assert await container.append_as(name, number, 3, name.encode()) == 0
@@ -406,7 +407,7 @@ async def test_busy_segments_are_not_all_looked_at_for_each_one_that_is_opened(
     monkeypatch.setattr(OpenSegment, "idle", property(idle))
     async with owned(with_settings(segments_idle_max=10)) as (made, owner):
         container = owner.container
-        opened = container._parts.pipeline.replica.by_id
+        opened = inside.parts(container).pipeline.replica.by_id
         for number in range(100):
             await container.create(f"s{number}")
             await appended(container, b"!", f"s{number}")

@@ -22,6 +22,7 @@ from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.tier1.file.fenced_log import FileFencedLog
+from tests.support import inside
 from tests.support.container.container_world import SETTINGS, Owner, pattern, world
 
 pytestmark = pytest.mark.virtual_time
@@ -160,7 +161,7 @@ async def test_an_owner_that_boots_keeps_what_is_in_no_chunk_and_nothing_else() 
         await container.delete("gone")
         await made.crash(owner)
         again = await made.open(takeover=True)
-        dirty = again.container._parts.pipeline.replica.dirty.values()
+        dirty = inside.parts(again.container).pipeline.replica.dirty.values()
         assert {segment.name: segment.tail.size for segment in dirty} == {"a": 700, "b": 700}
         held = {segment.name: [piece.held for piece in segment.tail.pieces] for segment in dirty}
         assert held == {"a": [kept], "b": [kept]}

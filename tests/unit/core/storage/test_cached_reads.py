@@ -22,6 +22,7 @@ from siltstone.core.storage.block_cache import SLOT_BYTES, BlockCache
 from siltstone.core.storage.block_reads import BlockRange, Scratch, read_part
 from siltstone.core.storage.cached import WIDEN_BYTES_MAX, CachedChunkStorage
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
+from tests.support import inside
 
 LENGTH = 6 * BLOCK_BYTES + 1_000
 CONTENT = b"".join(number.to_bytes(4, "little") for number in range(LENGTH // 4))
@@ -85,12 +86,12 @@ def test_a_read_behind_the_end_names_the_offset_that_was_asked_for(
 def test_of_a_chunk_that_may_grow_nothing_is_kept_behind_what_was_asked_for(place: Place) -> None:
     tail = 6 * BLOCK_BYTES
     assert place.read(tail + 100, 50) == CONTENT[tail + 100 : tail + 150]
-    with place.memory._bucket.lock:  # an append that is under way, as a reader may see it
-        place.memory._bucket.chunks[b"data/a"].content[tail + 150 : tail + 200] = bytes(50)
+    with inside.bucket(place.memory).lock:  # an append that is under way, as a reader may see it
+        inside.bucket(place.memory).chunks[b"data/a"].content[tail + 150 : tail + 200] = bytes(50)
     assert place.read(tail + 20, 130) == CONTENT[tail + 20 : tail + 150]
     assert place.asked == ["read_into"]
-    with place.memory._bucket.lock:
-        place.memory._bucket.chunks[b"data/a"].content[tail + 150 : tail + 200] = CONTENT[
+    with inside.bucket(place.memory).lock:
+        inside.bucket(place.memory).chunks[b"data/a"].content[tail + 150 : tail + 200] = CONTENT[
             tail + 150 : tail + 200
         ]
     assert place.read(tail + 100, 100) == CONTENT[tail + 100 : tail + 200]

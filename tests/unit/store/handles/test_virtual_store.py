@@ -23,6 +23,7 @@ from siltstone.store.manifest import create_manifest
 from siltstone.store.opening import open_async_store
 from siltstone.testing.virtual_time import VirtualEnvironment
 from siltstone.tier1.memory.shared_log import forget_logs
+from tests.support import inside
 from tests.support.async_tests import running_clock
 
 pytestmark = pytest.mark.virtual_time
@@ -141,13 +142,13 @@ async def test_a_store_whose_log_failed_serves_again(
                 other = await filled(store, f"o{number}")
                 break
         assert other is not None
-        slot = store._slots[store.container_index("a")]
+        slot = inside.slots(store)[store.container_index("a")]
         epoch = slot.epoch
 
         def fail(*arguments: object, **options: object) -> int:
             raise LogError("injected")
 
-        monkeypatch.setattr(slot.container._parts.log, "append", fail)
+        monkeypatch.setattr(inside.parts(slot.container).log, "append", fail)
         with pytest.raises(OutcomeUnknownError):
             await segment.append(b"doubtful")
         with pytest.raises(ClosedError):

@@ -25,6 +25,7 @@ from siltstone.core.metrics import METRICS, NO_METRICS, MetricKind
 from siltstone.store.metrics import exposition
 from siltstone.store.metrics.prometheus_metrics import PrometheusMetrics
 from siltstone.store.metrics.spans import Spans
+from tests.support import inside
 from tests.support.faults.held_things import held_uncollected
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "metrics.md"
@@ -149,7 +150,7 @@ def test_gauges_show_the_moment_and_go_with_the_container(folder: Path) -> None:
         segment.append(bytes(500))
 
         async def measured() -> None:
-            await store._store._parts.environment.sleep(1.2)
+            await inside.async_store(store).environment.sleep(1.2)
 
         store._loop.run(measured())
         assert value(uuid, "siltstone_unflushed_bytes", kind="user") == 500

@@ -1,0 +1,54 @@
+"""The one way of tests to what a part of the engine keeps to itself.
+
+A test looks from outside where it can. Where it cannot, it comes here, so that it stands in one
+place what the tests know of the inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rocksdict import Rdict
+
+    from siltstone.bindings.memory.bucket import Bucket
+    from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+    from siltstone.container.assembly import OwnerParts
+    from siltstone.container.container import Container
+    from siltstone.metadata.index import Index
+    from siltstone.segments.context import Context
+    from siltstone.segments.segment_storage import ChunkedSegmentStorage
+    from siltstone.store.async_store import AsyncStore
+    from siltstone.store.handles.container_slot import ContainerSlot
+    from siltstone.store.store import Store
+
+
+def parts(container: Container) -> OwnerParts:
+    """What an owner is made of."""
+    return container._parts
+
+
+def slots(store: AsyncStore) -> Sequence[ContainerSlot]:
+    """The containers of a store, by their index."""
+    return store._slots
+
+
+def async_store(store: Store) -> AsyncStore:
+    """What a blocking store calls."""
+    return store._store
+
+
+def context(segments: ChunkedSegmentStorage) -> Context:
+    """What the parts of a segment layer share."""
+    return segments._context
+
+
+def database(index: Index) -> Rdict:
+    """The files of a local index."""
+    return index._database
+
+
+def bucket(storage: MemoryChunkStorage) -> Bucket:
+    """Where a storage in memory has its chunks."""
+    return storage._bucket
