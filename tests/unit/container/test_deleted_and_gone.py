@@ -13,6 +13,8 @@ from siltstone.core.errors import SegmentNotFoundError
 from siltstone.core.records.task import TaskKind
 from tests.support.container.container_world import Owner, World, pattern, with_settings, world
 
+pytestmark = pytest.mark.virtual_time
+
 SETTINGS = with_settings(
     chunk_bytes=300, garbage_delay_s=1.0, garbage_interval_s=1e6, flush_age_s=1e6
 )
@@ -34,37 +36,33 @@ CALLS: dict[str, Call] = {
 
 
 @pytest.mark.parametrize("when", ["at once", "collected", "by the next owner"])
-def test_every_verb_on_a_deleted_segment(when: str) -> None:
-    with world(settings=SETTINGS) as there:
-
-        async def test() -> None:
+async def test_every_verb_on_a_deleted_segment(when: str) -> None:
+    async with world(settings=SETTINGS) as there:
+        owner = await there.open()
+        for name in ("a", "b"):
+            await owner.container.create(name)
+            await owner.container.append(name, pattern(1, 700))
+        await owner.container.seal("b")
+        await owner.container.flush()
+        await owner.container.delete("a")
+        if when == "collected":
+            await owner.container.collect()
+        if when == "by the next owner":
+            await there.crash(owner)
             owner = await there.open()
-            for name in ("a", "b"):
-                await owner.container.create(name)
-                await owner.container.append(name, pattern(1, 700))
-            await owner.container.seal("b")
-            await owner.container.flush()
-            await owner.container.delete("a")
-            if when == "collected":
-                await owner.container.collect()
-            if when == "by the next owner":
-                await there.crash(owner)
-                owner = await there.open()
-            for name, call in CALLS.items():
-                if name == "concat of it":
-                    await owner.container.create("c")
-                    with pytest.raises(SegmentNotFoundError):
-                        await owner.container.concat("c", "a")
-                    continue
+        for name, call in CALLS.items():
+            if name == "concat of it":
+                await owner.container.create("c")
                 with pytest.raises(SegmentNotFoundError):
-                    await call(owner.container)
-            await owner.container.create("a")
-            assert await owner.container.append("a", b"again") == 0
-            assert await owner.container.read("a", 0, 9) == b"again"
-            await there.check(owner)
-            await owner.container.close()
-
-        there.run(test())
+                    await owner.container.concat("c", "a")
+                continue
+            with pytest.raises(SegmentNotFoundError):
+                await call(owner.container)
+        await owner.container.create("a")
+        assert await owner.container.append("a", b"again") == 0
+        assert await owner.container.read("a", 0, 9) == b"again"
+        await there.check(owner)
+        await owner.container.close()
 
 
 async def deleted(there: World) -> tuple[Owner, list[str]]:
@@ -87,46 +85,38 @@ def chunk_tasks(owner: Owner) -> int:
 
 
 @pytest.mark.parametrize("gone", [[1], [0, 1, 2], []])
-def test_a_chunk_that_is_gone_already_needs_no_deletion(gone: list[int]) -> None:
-    with world(settings=SETTINGS) as there:
-
-        async def test() -> None:
-            owner, names = await deleted(there)
-            assert chunk_tasks(owner) == 3
-            for index in gone:
-                there.new_storage().delete(names[index])
-            assert await owner.container.collect() == 3
-            assert chunk_tasks(owner) == 0
-            assert there.names(data_prefix(0)) == []
-            await there.check(owner)
-            await owner.container.close()
-
-        there.run(test())
+async def test_a_chunk_that_is_gone_already_needs_no_deletion(gone: list[int]) -> None:
+    async with world(settings=SETTINGS) as there:
+        owner, names = await deleted(there)
+        assert chunk_tasks(owner) == 3
+        for index in gone:
+            there.new_storage().delete(names[index])
+        assert await owner.container.collect() == 3
+        assert chunk_tasks(owner) == 0
+        assert there.names(data_prefix(0)) == []
+        await there.check(owner)
+        await owner.container.close()
 
 
-def test_owners_follow_one_another_over_a_segment_without_a_byte() -> None:
-    with world(settings=SETTINGS) as there:
-
-        async def test() -> None:
-            owner = await there.open()
-            await owner.container.create("a")
-            for number in range(3):
-                await owner.container.flush("a")
-                if number % 2:
-                    await owner.container.close()
-                else:
-                    await there.crash(owner)
-                reader = await there.open_reader()
-                assert await reader.read("a", 0, 9) == b""
-                await reader.close()
-                owner = await there.open()
-                assert (await owner.container.info("a")).length == 0
-                assert await owner.container.chunks("a") == []
-            assert there.names(data_prefix(0)) == []
-            assert await owner.container.append("a", b"at last") == 0
+async def test_owners_follow_one_another_over_a_segment_without_a_byte() -> None:
+    async with world(settings=SETTINGS) as there:
+        owner = await there.open()
+        await owner.container.create("a")
+        for number in range(3):
             await owner.container.flush("a")
-            (chunk,) = await owner.container.chunks("a")
-            assert chunk.epoch == owner.container.epoch == 4
-            await owner.container.close()
-
-        there.run(test())
+            if number % 2:
+                await owner.container.close()
+            else:
+                await there.crash(owner)
+            reader = await there.open_reader()
+            assert await reader.read("a", 0, 9) == b""
+            await reader.close()
+            owner = await there.open()
+            assert (await owner.container.info("a")).length == 0
+            assert await owner.container.chunks("a") == []
+        assert there.names(data_prefix(0)) == []
+        assert await owner.container.append("a", b"at last") == 0
+        await owner.container.flush("a")
+        (chunk,) = await owner.container.chunks("a")
+        assert chunk.epoch == owner.container.epoch == 4
+        await owner.container.close()

@@ -16,6 +16,8 @@ from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem
 from tests.support.container.container_world import world
 
+pytestmark = pytest.mark.virtual_time
+
 EXT4 = FileSystem(number=0xEF53, name="ext4")
 
 
@@ -60,31 +62,27 @@ def test_it_comes_again_when_the_log_says_so_and_a_failure_ends_the_owner() -> N
 
 
 @pytest.mark.slow
-def test_a_container_tends_its_log_until_it_is_closed(tmp_path: Path) -> None:
+async def test_a_container_tends_its_log_until_it_is_closed(tmp_path: Path) -> None:
     log = Counted(str(tmp_path), 0, file_bytes=64 * KIB, file_system=lambda path: EXT4)
-    with world() as made:
-
-        async def life() -> None:
-            container = await open_container(
-                container=0,
-                log=log,
-                storage=made.new_storage(),
-                environment=made.environment,
-                settings=made.settings,
-                index_folder=made.folder / "index",
-                owner="one",
-                takeover=False,
-            )
-            await container.create("a")
-            for _ in range(60):
-                await container.append("a", bytes(16 * KIB))
-                await made.environment.sleep(0.2)
-                await container.flush()
-            assert log.tended > 10
-            assert log.first() > 0
-            await container.close()
-            tended = log.tended
-            await made.environment.sleep(60)
-            assert log.tended == tended
-
-        made.run(life())
+    async with world() as made:
+        container = await open_container(
+            container=0,
+            log=log,
+            storage=made.new_storage(),
+            environment=made.environment,
+            settings=made.settings,
+            index_folder=made.folder / "index",
+            owner="one",
+            takeover=False,
+        )
+        await container.create("a")
+        for _ in range(60):
+            await container.append("a", bytes(16 * KIB))
+            await made.environment.sleep(0.2)
+            await container.flush()
+        assert log.tended > 10
+        assert log.first() > 0
+        await container.close()
+        tended = log.tended
+        await made.environment.sleep(60)
+        assert log.tended == tended
