@@ -42,6 +42,8 @@ def test_every_named_test_exists(number: int, answer: str) -> None:
         f"{path}::{name}"
         for path, name in TEST.findall(answer)
         if not (ROOT / path).is_file()
-        or not re.search(rf"^ *def {name}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+        or not re.search(
+            rf"^ *(?:async )?def {name}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE
+        )
     ]
     assert missing == [], f"scenario {number}"

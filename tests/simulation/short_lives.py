@@ -21,7 +21,7 @@ from tests.simulation.host import AuditorParts, Host
 from tests.simulation.looking import Look, look
 from tests.simulation.story import OPENING_S, Story
 from tests.simulation.weather import CALM
-from tests.unit.container.row_checks import all_chunks
+from tests.support.container.row_checks import all_chunks
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -20,7 +20,7 @@ import siltstone
 import siltstone.spark
 from siltstone.cli.old_spark_verbs import OLD_NAMES
 from siltstone.pipelines.local_executor import LocalExecutor
-from tests.unit.cli.conftest import Command, Ran
+from tests.support.command import Command, Ran
 
 OPTIONS = ("--master", "local[3]", "--conf", "a=b", "--conf", "c=d=e", "--threads", "2")
 

@@ -16,7 +16,7 @@ from siltstone.core.records.adoption_row import AdoptionRow
 from siltstone.core.records.legacy_row import NEW_SEGMENTS, LegacyRow
 from siltstone.metadata.adoption_rows import put_adoption
 from siltstone.metadata.legacy_rows import put_legacy
-from tests.unit.container.container_world import world
+from tests.support.container.container_world import world
 
 
 class Hooks(NoLayoutHooks):
@@ -36,41 +36,35 @@ async def begin(owner: LayoutOwner, hooks: LayoutHooks) -> LayoutHooks:
     return Hooks()
 
 
-def test_hooks_are_in_force_from_the_beginning_of_a_layout_to_its_end() -> None:
-    with world() as made:
-
-        async def story() -> None:
-            container = (await made.open()).container
-            assert await container.written_adoption() is None
-            await container.begin_layout(begin)
-            assert await container.written_adoption() == "old"
-            reader = await made.open_reader()
-            assert await reader.written_adoption() == "old"
-            with pytest.raises(CapabilityError, match="takes no imports"):
-                await container.imports.open("session", lifetime_s=60)
-            await container.end_layout()
-            assert await container.written_adoption() is None
-            assert await reader.written_adoption() is None
+@pytest.mark.virtual_time
+async def test_hooks_are_in_force_from_the_beginning_of_a_layout_to_its_end() -> None:
+    async with world() as made:
+        container = (await made.open()).container
+        assert await container.written_adoption() is None
+        await container.begin_layout(begin)
+        assert await container.written_adoption() == "old"
+        reader = await made.open_reader()
+        assert await reader.written_adoption() == "old"
+        with pytest.raises(CapabilityError, match="takes no imports"):
             await container.imports.open("session", lifetime_s=60)
-            await reader.close()
-            await container.close()
-            # Its rows are gone, so the next owner needs no hooks.
-            await (await made.open()).container.close()
+        await container.end_layout()
+        assert await container.written_adoption() is None
+        assert await reader.written_adoption() is None
+        await container.imports.open("session", lifetime_s=60)
+        await reader.close()
+        await container.close()
+        # Its rows are gone, so the next owner needs no hooks.
+        await (await made.open()).container.close()
 
-        made.run(story())
 
-
-def test_an_owner_that_was_given_no_hooks_refuses_the_rows_of_a_layout() -> None:
-    with world() as made:
-
-        async def story() -> None:
-            container = (await made.open()).container
-            await container.begin_layout(begin)
-            await container.close()
-            with pytest.raises(CapabilityError, match="nothing here can do that"):
-                await made.open()
-
-        made.run(story())
+@pytest.mark.virtual_time
+async def test_an_owner_that_was_given_no_hooks_refuses_the_rows_of_a_layout() -> None:
+    async with world() as made:
+        container = (await made.open()).container
+        await container.begin_layout(begin)
+        await container.close()
+        with pytest.raises(CapabilityError, match="nothing here can do that"):
+            await made.open()
 
 
 def test_files_go_when_their_adoption_is_finalised_or_written() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import cast
 
 import pytest
@@ -28,28 +27,23 @@ class Listing:
 
 
 @pytest.mark.parametrize("count", range(6))
-def test_every_chunk_comes_once_and_no_call_is_made_after_a_page_that_is_not_full(
+async def test_every_chunk_comes_once_and_no_call_is_made_after_a_page_that_is_not_full(
     count: int,
 ) -> None:
     names = [f"a/{index}" for index in range(count)]
     storage = Listing([*names, "b/9"])
 
-    async def story() -> list[str]:
-        return [stat.name async for stat in listed(cast("AsyncChunkStorage", storage), "a/", 2)]
-
-    assert asyncio.run(story()) == names
+    stats = listed(cast("AsyncChunkStorage", storage), "a/", 2)
+    assert [stat.name async for stat in stats] == names
     assert len(storage.begun) == count // 2 + 1
 
 
-def test_what_goes_while_a_page_is_looked_at_is_not_listed_again() -> None:
+async def test_what_goes_while_a_page_is_looked_at_is_not_listed_again() -> None:
     storage = Listing(["a/1", "a/2", "a/3"])
 
-    async def story() -> list[list[str]]:
-        pages = []
-        async for page in listed_pages(cast("AsyncChunkStorage", storage), "a/", 2):
-            pages.append([stat.name for stat in page])
-            storage.names.clear()
-        return pages
-
-    assert asyncio.run(story()) == [["a/1", "a/2"]]
+    pages = []
+    async for page in listed_pages(cast("AsyncChunkStorage", storage), "a/", 2):
+        pages.append([stat.name for stat in page])
+        storage.names.clear()
+    assert pages == [["a/1", "a/2"]]
     assert storage.begun == ["", "a/2"]
