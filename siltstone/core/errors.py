@@ -264,7 +264,7 @@ class TableTruncatedError(TableError):
 
     def __init__(self, *, table: str, version: int, first: int) -> None:
         super().__init__(
-            "table log was truncated behind this version", table=table, version=version, first=first
+            "table log was truncated beyond this version", table=table, version=version, first=first
         )
         self.version = version
         self.first = first

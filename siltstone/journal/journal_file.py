@@ -140,5 +140,5 @@ def _check_nothing_behind(name: str, data: Buffer, position: int, cause: Corrupt
             found = raw.find(MAGIC, found + 1)
         else:
             raise CorruptDataError(
-                "journal batch is damaged and whole ones stand behind it", where=name, at=position
+                "journal batch is damaged and whole ones follow it", where=name, at=position
             ) from cause

@@ -95,7 +95,7 @@ def place_of(target: str) -> Place:
             "as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     if not address.hostname or address.fragment:
-        wrong = "names no bucket" if not address.hostname else "has a fragment, behind its #"
+        wrong = "names no bucket" if not address.hostname else "has a fragment, after its #"
         raise SettingsError(
             f"the address of an export is like s3://bucket/prefix, and {target!r} {wrong}"
         )

@@ -195,7 +195,7 @@ def _bytes_difference(store: str, storage: ChunkStorage, item: ExportItem) -> st
                 return f"bytes differ between {offset} and {offset + len(piece)}"
             offset += len(piece)
         if file.read(1):
-            return f"it has bytes behind {item.part.stop}"
+            return f"it has bytes after {item.part.stop}"
     return ""
 
 

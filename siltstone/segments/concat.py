@@ -144,7 +144,7 @@ def _change(context: Context, joining: Joining) -> LayoutChange:
         return _shown(context, joining, ends)
     length = ends.source.storage_length
     extents = context.layouts.extents(joining.source_id, 0, length, CONCAT_EXTENTS_MAX + 1)
-    assert len(extents) <= CONCAT_EXTENTS_MAX, "so many extents are placed first"
+    assert len(extents) <= CONCAT_EXTENTS_MAX, "more extents are placed first"
     return plan_concat(ends, extents, context.chunk, ())
 
 

@@ -91,7 +91,7 @@ def check_placed(layout: Layout, placed: Sequence[Extent]) -> None:
     for extent in placed:
         if extent.start != position or extent.length < 1:
             raise CorruptDataError(
-                "I6: extents behind the layout are not contiguous",
+                "I6: extents after the layout are not contiguous",
                 where=f"segment {layout.segment_id}",
                 start=extent.start,
                 end=position,

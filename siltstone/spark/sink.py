@@ -118,8 +118,8 @@ def _check_replayed(ticket: ImportTicket, batch: ImportBatch, newest: ImportBatc
         return
     raise ImportSessionError(
         "this batch or a later one was published before, with other rows or for another segment: "
-        "the checkpoint is a copy or an older one, or the option 'segment' was changed behind a "
-        "crash; go on there, or begin with a new checkpoint",
+        "the checkpoint is a copy or an older one, or the option 'segment' was changed after a "
+        "crash; continue there, or begin with a new checkpoint",
         session=ticket.name,
         query=batch.query,
         batch=batch.number,

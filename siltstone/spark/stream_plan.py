@@ -36,7 +36,7 @@ from siltstone.spark.stream_options import OnTruncation, Starting, StreamOptions
 
 T = TypeVar("T")
 
-_GONE: Final = "the stream had not read all of it; the option onTruncation=skip goes on without"
+_GONE: Final = "the stream had not read all of it; the option onTruncation=skip continues without"
 
 
 class StreamPlan:

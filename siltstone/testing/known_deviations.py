@@ -52,7 +52,7 @@ HDFS: Final = (
     Deviation(
         check="test_a_child_process_opens_a_client_of_its_own",
         service="hdfs-native 0.14.7",
-        why="its threads are not there behind a fork; the binding refuses instead of waiting",
+        why="its threads are not there after a fork; the binding refuses instead of waiting",
     ),
 )
 """A file system, and its client."""

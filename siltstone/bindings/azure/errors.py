@@ -37,7 +37,7 @@ from siltstone.core.remote.answers import (
 )
 from siltstone.core.remote.translation import Translation
 
-_LEASED: Final = Meaning(ChunkAccessDeniedError, "somebody holds a lease on the blob")
+_LEASED: Final = Meaning(ChunkAccessDeniedError, "another client holds a lease on the blob")
 _SEALED: Final = Meaning(ChunkAccessDeniedError, "the chunk is sealed")
 _PROTECTED: Final = Meaning(ChunkAccessDeniedError, "a policy or a snapshot protects the blob")
 _NO_CONTAINER: Final = Meaning(ChunkUnavailableError, "the container does not exist")

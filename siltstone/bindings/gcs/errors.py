@@ -64,7 +64,9 @@ class ReplacedError(ChunkUnavailableError):
     """An object is not the one that was looked at before."""
 
 
-_BILLING: Final = Meaning(ChunkAccessDeniedError, "nobody pays for the bucket, or for this request")
+_BILLING: Final = Meaning(
+    ChunkAccessDeniedError, "no billing account for the bucket, or for this request"
+)
 _ELSEWHERE: Final = Meaning(ChunkAccessDeniedError, "the service, or the bucket, is elsewhere")
 _LATE: Final = Meaning(ChunkUnavailableError, "the request did not arrive in time", UNKNOWN)
 _GONE: Final = Meaning(ChunkUnavailableError, "the upload is over", UNKNOWN)

@@ -197,7 +197,7 @@ def _persisted(answer: Response, target: Target, start: int, size: int) -> int:
 def _of_upload(answer: Response, target: Target) -> Exception:
     """The error for an upload that was ended; its address is what was not found."""
     if answer.status_code == 404:
-        reason = "the upload is gone: somebody ended it"
+        reason = "the upload is gone: it was ended elsewhere"
         return target.error(ChunkUnavailableError, reason, outcome=UNKNOWN)
     return refused(answer)
 

@@ -58,7 +58,7 @@ FIXED: Final = frozenset({412, 416, 429})
 BY_CODE: Final[dict[str, Meaning]] = {
     **dict.fromkeys(("NoSuchKey", "NoSuchVersion"), m.NO_CHUNK),
     "NoSuchBucket": m.NO_BUCKET,
-    "NoSuchUpload": Meaning(ChunkUnavailableError, "the upload is gone: somebody aborted it"),
+    "NoSuchUpload": Meaning(ChunkUnavailableError, "the upload is gone: it was aborted elsewhere"),
     "PreconditionFailed": BY_STATUS[412],
     **dict.fromkeys(("ConditionalRequestConflict", "OperationAborted"), m.CONFLICT),
     **dict.fromkeys(

@@ -260,7 +260,7 @@ def index_ahead(folder: Path, version: int, end: int) -> LogLostError:
     """The error of a boot whose local index is at ``version`` and whose log ends at ``end``."""
     return LogLostError(
         "the log ends before table updates that the local index holds, so acknowledged bytes"
-        f" are missing: bring the right tier 1 back, or delete {folder} to go on without them",
+        f" are missing: bring the right tier 1 back, or delete {folder} to continue without them",
         end=end,
         acknowledged=version,
     )

@@ -218,7 +218,7 @@ async def _gone(
         return _Gone(chunk=chunk, ranges=((0, chunk.length),), reason="missing")
     # One that is open is still written, and may be longer.
     if chunk.in_place and chunk.closed and length != chunk.length:
-        reason = f"{counted(length, 'byte')} long, not {chunk.length:,}: somebody changed it"
+        reason = f"{counted(length, 'byte')} long, not {chunk.length:,}: another program changed it"
         return _Gone(chunk=chunk, ranges=((0, chunk.length),), reason=reason)
     if length < chunk.length:
         reason = f"{counted(length, 'byte')} long, not {chunk.length:,}"

@@ -144,7 +144,7 @@ def check_log(where: BootState, epoch: int, first: int, end: int) -> None:
         )
     if first > recovered.safe_index:
         raise LogLostError(
-            "the log begins behind what is needed",
+            "the log begins after what is needed",
             first=first,
             needed=recovered.safe_index,
             journal=recovered.newest_file,
@@ -210,7 +210,7 @@ def check_begin(where: BootState, first: int | None) -> None:
     recovered = where.recovered
     if recovered is not None and first is not None and first > recovered.safe_index:
         raise LogLostError(
-            "the log was truncated behind what is needed",
+            "the log was truncated beyond what is needed",
             first=first,
             needed=recovered.safe_index,
             journal=recovered.newest_file,

@@ -84,7 +84,7 @@ class KeptTail:
                 if frame.crc != lack.source.crc:
                     raise LogLostError(
                         "the log has another frame than was read of it before: it was put back to "
-                        "an older copy, and somebody went on with that",
+                        "an older copy, and another owner continued that",
                         index=frame.index,
                     )
                 _copy(lack, frame.body)

@@ -167,7 +167,7 @@ class ReplicaReplay:
         if segment.tail and head.offset < segment.length:
             raise LogLostError(
                 "the log has other bytes than were read of it before: it was put back to an older "
-                "copy, and somebody went on with that",
+                "copy, and another owner continued that",
                 segment=segment.name,
                 start=head.offset,
                 end=segment.length,

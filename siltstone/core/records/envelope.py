@@ -124,7 +124,7 @@ def open_only(data: Buffer, kind: RecordKind, version: int, *, where: str) -> by
     envelope = open_envelope(data, where=where)
     check_known(envelope, kind, version, where=where)
     if envelope.size != len(data):
-        raise CorruptDataError("bytes stand behind the record", where=where, offset=envelope.size)
+        raise CorruptDataError("bytes follow the record", where=where, offset=envelope.size)
     return envelope.body
 
 

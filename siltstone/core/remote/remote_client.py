@@ -60,7 +60,7 @@ class RemoteClient(ABC):
         length = len(check_chunk_name(name, operation)) + len(self._folder.encode())
         if length > CHUNK_NAME_BYTES_MAX:
             raise ChunkNameError(
-                "name is too long behind the prefix", chunk=ascii(name[:80]), operation=operation
+                "name is too long after the prefix", chunk=ascii(name[:80]), operation=operation
             )
         return self._folder + name
 

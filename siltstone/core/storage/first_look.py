@@ -16,7 +16,7 @@ from siltstone.core.errors import LogError, Outcome, StoreError
 T = TypeVar("T")
 
 PLACE_S: Final = 60.0
-"""A folder that answers at all does so long before."""
+"""A folder that answers at all does so much sooner."""
 
 LOG_S: Final = 120.0
 """A log may have to ask other machines, each with a deadline of its own."""

@@ -246,7 +246,7 @@ class _Making:
                 self._turn.check()
                 delete(self._place.storage, item.name)
             left = occupied
-        raise PipelineError(f"somebody else writes to the place: {left[0].name}")
+        raise PipelineError(f"another program writes to the place: {left[0].name}")
 
     def _container(
         self,

@@ -51,7 +51,7 @@ class Lease:
         """Refuse to continue when another call took the turn. Raises ``StoreInUseError``."""
         held = _held(self._place)
         if held is None or held[0] != self.number or held[1].lineage != self._nonce:
-            owner = "nobody" if held is None else held[1].owner
+            owner = "none" if held is None else held[1].owner
             raise StoreInUseError("the turn was taken over", owner=owner, place=self._place.folder)
 
 
@@ -68,8 +68,8 @@ def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Lease]:
     if held is not None:
         if not (takeover or _is_dead(held[1].owner)):
             raise StoreInUseError(
-                "somebody makes, removes or collects backups here; if that is not so any more, "
-                "take over",
+                "another process makes, removes or collects backups here; if that is not so any "
+                "more, take over",
                 owner=held[1].owner,
                 place=place.folder,
             )
@@ -86,14 +86,14 @@ def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Lease]:
         place.storage.create(taken.name, [encode_claim(claim)])
     except ChunkExistsError as error:
         raise StoreInUseError(
-            "somebody else was faster", owner="unknown", place=place.folder
+            "another process was faster", owner="unknown", place=place.folder
         ) from error
     if held is not None:
         delete(place.storage, _name(place, held[0]))
     try:
         if max(place.numbers(), default=0) >= number:
             # Another call had this very turn between our look and our claim, and made a generation.
-            raise StoreInUseError("somebody else was faster", owner="unknown", place=place.folder)
+            raise StoreInUseError("another process was faster", owner="unknown", place=place.folder)
         yield taken
     finally:
         # Whatever happened, no other call should wait for us; what stays says that we are dead.
@@ -122,8 +122,8 @@ def _held(place: BackupPlace) -> tuple[int, Claim] | None:
             return number, decode_claim(bytes(buffer[:count]), where=name)
         except CorruptDataError:
             # Cut by a death in the create: no call ever had this turn.
-            nobody = Claim(lineage=bytes(16), epoch=number, owner="unknown", claimed_ms=0)
-            return number, nobody
+            unheld = Claim(lineage=bytes(16), epoch=number, owner="unknown", claimed_ms=0)
+            return number, unheld
     return None
 
 

@@ -276,7 +276,7 @@ class _Restoring:
                 delete_parts(target)
                 return
             left = occupied
-        raise PipelineError(f"somebody else writes to the new place: {left[0].name}")
+        raise PipelineError(f"another program writes to the new place: {left[0].name}")
 
     def _note(self, outcome: ItemOutcome, target: ChunkStorage) -> None:
         if outcome.status == FAILED:

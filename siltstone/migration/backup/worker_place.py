@@ -49,7 +49,7 @@ class WorkerPlace:
                 place.stat(self.witness)
             except ChunkNotFoundError as error:
                 raise SettingsError(
-                    f"{self.path}: not the place that the job works in, or somebody took the turn "
+                    f"{self.path}: not the place that the job works in, or another process took "
                     f"over: it has no {self.witness}"
                 ) from error
             yield place

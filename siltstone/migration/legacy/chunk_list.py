@@ -88,7 +88,7 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
         expected = end - chunk.start
         file = files.get(chunk.name)
         if file is None:
-            text = f"{chunk.name} is gone, and chunks before and behind it are there"
+            text = f"{chunk.name} is gone, and chunks before and after it are there"
             spans.refused = Refused(Reason.MISSING_CHUNK, text)
             return spans
         if file.length < expected:

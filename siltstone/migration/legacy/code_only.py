@@ -94,7 +94,7 @@ def check_held(layout: LayoutFindings, infos: Iterable[SegmentInfo], migration: 
     for one in imported(infos, migration, layout):
         if one.finding is None or one.finding.verdict is not ImportVerdict.IMPORTABLE:
             raise MigrationStateError(
-                f"the layout does not hold {one.info.name} any more, so it cannot go on there: "
+                f"the layout does not hold {one.info.name} any more, so it cannot continue there: "
                 f"finalise the migration",
                 migration=migration,
             )
@@ -130,7 +130,7 @@ def plan_writing(
             continue
         try:
             if begun:
-                raise _ProblemError("somebody else made it since the store writes here")
+                raise _ProblemError("another program made it since the store writes here")
             segments.append(_segment(one, files, headers, plan.layout.naming))
             planned.append(one)
         except _ProblemError as error:
@@ -140,7 +140,7 @@ def plan_writing(
             )
             planned.append(replace(one, finding=finding, action=Action.REFUSED, message=message))
     if not begun and _headers(plan.layout, place) != headers:
-        raise StoreError("somebody writes to the legacy layout", where=place.where)
+        raise StoreError("another program writes to the legacy layout", where=place.where)
     layout = LegacyLayout(
         adoption=plan.migration,
         prefix=prefix,

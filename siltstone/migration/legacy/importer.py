@@ -351,7 +351,7 @@ def _check_length(place: LegacyPlace, run: FileRun) -> None:
     found = place.length_of(run.key)
     if found != run.physical:
         raise OSError(
-            f"has {counted(found, 'byte')} and had {run.physical:,}: somebody writes to it"
+            f"has {counted(found, 'byte')} and had {run.physical:,}: another program writes to it"
         )
 
 
@@ -362,6 +362,6 @@ def _pieces(
         view = room.of(min(place.piece_bytes, end - begin))
         count = place.read_into(run.key, run.offset + begin, view)
         if count != len(view):
-            raise OSError(f"ends at {run.offset + begin + count}: somebody cut it")
+            raise OSError(f"ends at {run.offset + begin + count}: another program cut it")
         yield view
         begin += count

@@ -51,7 +51,7 @@ class Links:
         for segment, key in headers.items():
             yield _refusal(segment, key, "is a link, and links are not followed")
         for key in self.folders:
-            text = "is a link to a folder; what lies behind it is not looked at"
+            text = "is a link to a folder; its target is not looked at"
             yield _refusal(key, None, text)
 
     @property

@@ -279,7 +279,7 @@ def _problem(
     if goes_on and went_on(finding, there):
         return ""
     if way is Way.CODE_ONLY and not goes_on and there.length > finding.length:
-        return "the store went on without the layout: finalise the migration, or roll it back"
+        return "the store continued without the layout: finalise the migration, or roll it back"
     if origin == origin_of(finding, way):
         return ""
     return "the legacy segment changed since it was imported"

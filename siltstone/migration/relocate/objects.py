@@ -90,7 +90,7 @@ def _moved(
         delete(target, item.name)
         return unread(item.name, failed)
     raise ChunkExistsError(
-        "somebody else writes to the new place", chunk=item.name, operation="create"
+        "another program writes to the new place", chunk=item.name, operation="create"
     )
 
 

@@ -218,7 +218,7 @@ def _refuse_legacy(view: StoreView) -> None:
     """Raise ``CapabilityError`` if chunks are not all that would have to move."""
     if view.written_adoption() is not None:
         raise CapabilityError(
-            "a store that writes a legacy layout cannot move: its headers would stay behind; "
+            "a store that writes a legacy layout cannot move: its headers would stay; "
             "finalise its migration first"
         )
 
@@ -339,7 +339,7 @@ def _lineage(log: FencedLog) -> bytes:
 def _check(logs: Iterable[FencedLog]) -> None:
     for log in logs:
         if (newest := log.newest_epoch()) != log.epoch:
-            raise FencedError("somebody took the store over meanwhile", newest=newest)
+            raise FencedError("another owner took the store over meanwhile", newest=newest)
 
 
 def _check_begun(target: ChunkStorage, manifest: StoreManifest) -> None:

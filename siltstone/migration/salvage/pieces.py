@@ -67,7 +67,7 @@ def painted(pieces: Iterable[ChunkPiece]) -> tuple[list[ChunkPiece], list[str]]:
             kept.insert(0, hidden[0].between(hidden[0].offset, piece.offset))
         if hidden and hidden[-1].end > piece.end:
             kept.append(hidden[-1].between(piece.end, hidden[-1].end))
-            doubts.append(f"{hidden[-1].chunk} reaches behind the end of {piece.chunk}")
+            doubts.append(f"{hidden[-1].chunk} reaches beyond the end of {piece.chunk}")
         seen[first:last] = kept
     return seen, doubts
 

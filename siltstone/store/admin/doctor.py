@@ -148,7 +148,7 @@ class Doctor:
         held = f"held: {holder.description}" if holder.alive else "not held"
         detail = f"epoch {holder.epoch}, frames {first} to {end}, {held}"
         if condition.damage:
-            return "failed", f"{condition.damage}; siltstone recover goes on with what it holds"
+            return "failed", f"{condition.damage}; siltstone recover continues with what it holds"
         if condition.refusals:
             refusals = "; ".join(condition.refusals)
             return "failed", f"{detail}; the next claim would be refused: {refusals}"
@@ -216,4 +216,4 @@ class Doctor:
         kept = sorted(place.name for place in Path(path).glob("c*-aside-*"))
         if not kept:
             return "ok", "none"
-        return "warning", f"{', '.join(kept)} in {path}: remove them when nobody needs them"
+        return "warning", f"{', '.join(kept)} in {path}: remove them when they are no longer needed"

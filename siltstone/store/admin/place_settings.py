@@ -64,7 +64,7 @@ def find_place(path: Path | str) -> Place:
     found = Path(path).expanduser().absolute()
     if not first_look(found, found.is_file):
         if (found / FILE_NAME).exists():
-            raise SettingsError(f"{found}: this is the folder of a store, choose one beside it")
+            raise SettingsError(f"{found}: this is the folder of a store, choose one next to it")
         return Place(path=str(found), binding="nfs", options={"path": str(found)})
     text = read_settings_file(found, os.environ)
     try:

@@ -205,7 +205,7 @@ class StorageProbes:
             raise ProbeFailedError(f"listed {len(found)} of {len(names)} names, or out of order")
         behind = [stat.name for stat in self._other.list(prefix, names[2])]
         if behind != names[3:]:
-            raise ProbeFailedError("a listing behind a name is not what follows it")
+            raise ProbeFailedError("a listing after a name is not what follows it")
         return f"{len(names)} names in the order of their bytes"
 
     def _ranges(self) -> str:

@@ -1,6 +1,6 @@
 """Settings as the store uses them: checked, paths resolved, every error with its place.
 
-What one setting alone may be is checked beside its field in ``model``. Here is what two of them
+What one setting alone may be is checked next to its field in ``model``. Here is what two of them
 must agree on, and which folders must not be one.
 """
 

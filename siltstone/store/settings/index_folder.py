@@ -1,8 +1,8 @@
 """Which folder of the local index an owner may use: one that no other living owner has open.
 
-The folder of a container is ``c<index>``. A fenced owner that is still alive keeps it, so whoever
-took the container over works in ``c<index>-1`` and so on: an index is a cache, and each folder is
-checked against the table log before it is used.
+The folder of a container is ``c<index>``. A fenced owner that is still alive keeps it, so the owner
+that took the container over works in ``c<index>-1`` and so on: an index is a cache, and each
+folder is checked against the table log before it is used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from siltstone.core.errors import StoreError, StoreInUseError
 
 FOLDERS_MAX: Final = 16
-"""So many fenced owners of one container on one machine are more than there will ever be."""
+"""More fenced owners of one container on one machine than there will ever be."""
 
 
 class IndexFolders:

@@ -1,4 +1,4 @@
-"""What a person may write in ``siltstone.yaml``: one model a section, checks beside each field.
+"""What a person may write in ``siltstone.yaml``: one model a section, checks next to each field.
 
 A ``knob`` is a setting of a container, with the default that it has in ``ContainerSettings``.
 ``effective`` checks what two settings must agree on, and resolves paths.

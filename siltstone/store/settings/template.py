@@ -33,7 +33,7 @@ uuid: "%s"
 _MADE_FROM: Final = "# Made from "
 
 CHUNKS_BESIDE: Final[Mapping[str, Any]] = {"path": f"./{CHUNKS_FOLDER}"}
-"""Options of the binding ``nfs`` that keep the chunks in a folder beside the settings."""
+"""Options of the binding ``nfs`` that keep the chunks in a folder next to the settings."""
 LOG_BESIDE: Final[Mapping[str, Any]] = {"path": f"./{LOG_FOLDER}"}
 """Options of the log ``file`` that keep it there too."""
 
@@ -46,7 +46,7 @@ def settings_text(
     log_options: Mapping[str, Any] = LOG_BESIDE,
     made_from: str | None = None,
 ) -> str:
-    """Return the settings file of a new store, whose index is in a folder beside it.
+    """Return the settings file of a new store, whose index is in a folder next to it.
 
     Args:
         uuid: of the store.

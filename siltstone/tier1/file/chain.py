@@ -168,7 +168,7 @@ def _chain(
         _, stated_end, stated_crc = above.statement
         kept = [header for header in older if header.first_index < stated_end]
         if not kept and older[0].number == 0:
-            raise corrupt(folder, ranges[0].key, "the predecessor begins behind its stated end")
+            raise corrupt(folder, ranges[0].key, "the predecessor begins after its stated end")
         if not kept:
             break  # Truncated too: what is left is void, of an owner that continued when fenced.
         copy = above if above.copy_length else None
@@ -257,7 +257,7 @@ def _check_unused(folder: LogFolder, bare: list[FileKey], newest: LogFileHeader 
             with folder.reading(key.name) as fd:
                 size = folder.calls.fstat(fd).st_size
             if size < HEADER_BYTES:
-                raise corrupt(folder, key, "the file was emptied, for there is one behind it")
+                raise corrupt(folder, key, "the file was emptied, for another one follows it")
 
 
 def _check_bare(folder: LogFolder, key: FileKey) -> None:

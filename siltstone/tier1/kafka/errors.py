@@ -88,7 +88,7 @@ def log_error(operation: str, topic: str, servers: str, error: Exception) -> Log
 
 def deleted(topic: str, start: int) -> LogError:
     """The error of an owner that did not delete what is gone."""
-    return LogError("records were deleted by somebody else", topic=topic, start=start)
+    return LogError("records were deleted by another program", topic=topic, start=start)
 
 
 def _advice(error: Exception) -> str | None:

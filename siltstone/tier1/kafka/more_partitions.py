@@ -41,6 +41,6 @@ def warning_of_known(view: TopicView) -> list[str]:
     if view.partitions == 1:
         return []
     return [
-        f"the topic has {view.partitions} partitions: the log is in partition 0 alone, let nobody"
-        " write to the others"
+        f"the topic has {view.partitions} partitions: the log is in partition 0 alone, let no"
+        " program write to the others"
     ]

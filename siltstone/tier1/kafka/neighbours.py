@@ -58,7 +58,7 @@ def check_neighbours(
                 )
             if offset != where or found is None or _epoch(found) >= epoch:
                 raise LogError(
-                    "somebody else wrote to the log", topic=partition.topic, offset=offset
+                    "another program wrote to the log", topic=partition.topic, offset=offset
                 )
             where = offset + 1
         if not fetched.records:

@@ -27,7 +27,7 @@ class TestStrangers(KafkaCase):
         log = self.create()
         put(log, b"a")
         self.outside.write(value)
-        with pytest.raises(LogError, match="somebody else") as caught:
+        with pytest.raises(LogError, match="another program") as caught:
             put(log, b"b")
         assert caught.value.outcome is Outcome.UNKNOWN
         after = self.claim()
@@ -39,7 +39,7 @@ class TestStrangers(KafkaCase):
         log = self.create()
         put(log, b"a")
         self.outside.write(self.outside.values()[1], key=b"copied")
-        with pytest.raises(LogError, match="somebody else"):
+        with pytest.raises(LogError, match="another program"):
             put(log, b"b")
 
     def test_a_frame_that_nobody_of_this_log_wrote_is_no_frame_of_it(self) -> None:
@@ -66,7 +66,7 @@ class TestStrangers(KafkaCase):
         log = self.create()
         put(log, b"a", b"b")
         self.delete_records(-1)
-        with pytest.raises(LogError, match="deleted by somebody else"):
+        with pytest.raises(LogError, match="deleted by another program"):
             put(log, b"c")
         # That very frame is left, which tells what is missing: the container compares.
         assert self.claim().first() == 2
@@ -83,7 +83,7 @@ class TestStrangers(KafkaCase):
         log = self.create()
         put(log, b"a", b"b", b"c")
         self.delete_records(2)
-        with pytest.raises(LogError, match="deleted by somebody else"):
+        with pytest.raises(LogError, match="deleted by another program"):
             put(log, b"d")
         assert self.claim().first() == 1
 

@@ -70,7 +70,7 @@ def test_a_recovery_keeps_what_is_known_and_ends_the_writing(
     assert command("check", "--deep").code == 0
     again = begin(command, lost)
     assert again.code == ExitCode.CONFLICT
-    assert "the store went on without the layout" in again.out
+    assert "the store continued without the layout" in again.out
     assert fingerprint(lost) == before
     assert command("migrate", "finalise", str(lost)).code == 0
     assert shown(folder)["a"] == (0, 11, False, KNOWN + b"NEW")
@@ -165,7 +165,7 @@ def test_it_does_not_move_before_it_is_finalised(
     for verb in ("copy", "switch"):
         ran = command("storage", verb, str(new))
         assert ran.code == ExitCode.FAILED
-        assert "its headers would stay behind" in ran.err
+        assert "its headers would stay" in ran.err
         assert not list((folder / "elsewhere").iterdir())
     assert (folder / "siltstone.yaml").read_text("utf-8") == text
     with siltstone.open(folder) as store:

@@ -109,7 +109,7 @@ def test_keys_are_names_behind_the_folder(client: Client) -> None:
     assert client.key("c/d", "create") == "a/b/c/d"
     assert client.name("a/b/c/d") == "c/d"
     assert client.key("x" * 1020, "create") == "a/b/" + "x" * 1020
-    with pytest.raises(ChunkNameError, match="too long behind the prefix"):
+    with pytest.raises(ChunkNameError, match="too long after the prefix"):
         client.key("x" * 1021, "create")
 
 

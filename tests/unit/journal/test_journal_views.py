@@ -134,7 +134,7 @@ def test_a_whole_batch_behind_damage() -> None:
     data[40] ^= 1
     shown = journal_file_view(CONTAINER, name(3), data)
     assert (shown.kind, shown.lineage, shown.batches) == ("damaged", "", ())
-    assert "whole ones stand behind it" in shown.damage
+    assert "whole ones follow it" in shown.damage
 
 
 def test_what_is_no_record() -> None:

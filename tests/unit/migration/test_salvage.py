@@ -237,7 +237,7 @@ def test_chunks_of_several_epochs(tmp_path: Path, new: Path) -> None:
     found = by_name(salvage_store(store, new))
     assert found["taken over"].verdict is Verdict.PREFIX
     assert found["unsure"].verdict is Verdict.GUESSED
-    assert "reaches behind the end" in found["unsure"].why[0]
+    assert "reaches beyond the end" in found["unsure"].why[0]
     hashed = found[segment_folder(long_name)]
     assert (hashed.verdict, "hash" in hashed.why[0]) == (Verdict.GUESSED, True)
     back = contents(new)

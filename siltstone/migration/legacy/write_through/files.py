@@ -48,7 +48,7 @@ class SeenHeader:
 def changed(what: str, key: str, **facts: Any) -> LegacyChangedError:
     """The error for a file that is not as this store left it."""
     return LegacyChangedError(
-        f"somebody else changed the legacy layout: {what}", chunk=key, operation="look", **facts
+        f"another program changed the legacy layout: {what}", chunk=key, operation="look", **facts
     )
 
 

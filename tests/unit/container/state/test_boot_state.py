@@ -189,7 +189,7 @@ def test_a_new_container_needs_nothing_of_its_log(new: BootState) -> None:
             EPOCH,
             SAFE + 1,
             NEWEST + 1,
-            "the log begins behind what is needed first=21 needed=20",
+            "the log begins after what is needed first=21 needed=20",
         ),
         (
             EPOCH,
@@ -239,7 +239,7 @@ def test_frames_that_begin_behind_the_safe_index_are_refused(where: BootState) -
     with pytest.raises(LogLostError) as caught:
         check_begin(where, SAFE + 1)
     assert str(caught.value) == (
-        "the log was truncated behind what is needed "
+        "the log was truncated beyond what is needed "
         f"first={SAFE + 1} needed={SAFE} journal={NEWEST_FILE}"
     )
     check_begin(replace(where, recovered=None), SAFE + 1)

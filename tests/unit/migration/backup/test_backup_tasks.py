@@ -74,7 +74,7 @@ def test_tasks_that_run_twice_make_one_whole_backup(folder: Path, tmp_path: Path
     executor = Tried(use=use, seen=look)
     if use == 1:
         # The driver takes away what the try left whose outcomes it never heard, each time.
-        with pytest.raises(PipelineError, match="somebody else writes to the place"):
+        with pytest.raises(PipelineError, match="another program writes to the place"):
             create_backup(folder, place, executor=executor)
         assert executor.rounds == 3
         executor = Tried(use=0, seen=look)
@@ -214,7 +214,7 @@ def test_tasks_that_run_twice_make_one_whole_store(folder: Path, tmp_path: Path,
     executor = Tried(use=use, seen=lambda: stood.append(chunks_of(new)))
     if use == 1:
         # The driver takes away what the try left whose outcomes it never heard, each time.
-        with pytest.raises(PipelineError, match="somebody else writes to the new place"):
+        with pytest.raises(PipelineError, match="another program writes to the new place"):
             restore_backup(place, new, executor=executor)
         assert executor.rounds == 3
         assert not (new / "siltstone.yaml").exists()

@@ -233,7 +233,7 @@ def test_a_missing_file_is_reported(log: Log, number: int) -> None:
 def test_a_predecessor_that_begins_behind_its_end_is_reported(log: Log) -> None:
     log.put(header_behind(4, 1, 3, 5))
     log.put(header_behind(6, 4, 3, 5))
-    reported(log, 6, 0, "the predecessor begins behind its stated end")
+    reported(log, 6, 0, "the predecessor begins after its stated end")
 
 
 @pytest.mark.parametrize("begins", [3, 4])
