@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--length-prefixed",
     "form",
     flag_value="prefixed",
-    help="Append whole records only, each behind its length of 4 bytes, big-endian.",
+    help="Append whole records only, each after its length of 4 bytes, big-endian.",
 )
 @click.option("--writer", metavar="NAME", help="Append once under this name; needs --sequence.")
 @click.option("--sequence", type=OFFSET, help="Number of the first record; grows by one for each.")

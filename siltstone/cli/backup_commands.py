@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PLACE = click.argument("place", type=PathText(path_type=Path))
 TURN = click.option(
-    "--takeover", is_flag=True, help="Go on although somebody else is at work in PLACE."
+    "--takeover", is_flag=True, help="Continue although another process works in PLACE."
 )
 OF = click.option("--of", metavar="UUID", help="Which store, if PLACE has backups of several.")
 
@@ -64,7 +64,7 @@ def _new_store_options(verb: F) -> F:
 
 @click.group(cls=ListedVerbs)
 def backup() -> None:
-    """Backups of a store, made beside its owner; PLACE is a folder or a settings file."""
+    """Backups of a store, made while its owner runs; PLACE is a folder or a settings file."""
 
 
 @backup.command()
@@ -79,7 +79,7 @@ def backup() -> None:
 @click.option(
     "--allow-missing",
     is_flag=True,
-    help="Go on when chunks of the store are damaged; the backup says which ones it lacks.",
+    help="Continue when chunks of the store are damaged; the backup says which ones it lacks.",
 )
 @TURN
 @on_options
@@ -100,7 +100,7 @@ def create(
 ) -> None:
     """Make a backup in PLACE of all that is acknowledged now; copy what PLACE lacks.
 
-    Run it again when it was interrupted: it goes on.
+    Run it again when it was interrupted: it continues.
     """
     from siltstone.migration.backup.create import create_backup
 

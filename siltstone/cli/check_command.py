@@ -65,7 +65,7 @@ class _Kept:
     "--resume",
     type=PathText(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep in FILE how far it came, and go on from there; the end removes it.",
+    help="Keep in FILE how far it came, and continue from there; the end removes it.",
 )
 @recover_option
 @json_option

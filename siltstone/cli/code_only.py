@@ -1,4 +1,4 @@
-"""``migrate legacy --mode code_only``: the store goes on in the old layout."""
+"""``migrate legacy --mode code_only``: the store continues in the old layout."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def migrate_code_only(
     rate: int | None,
     as_json: bool,
 ) -> None:
-    """Let old files become chunks, and have the store write on beside them.
+    """Let old files become chunks, and have the store write on next to them.
 
     Args:
         session: of the command.

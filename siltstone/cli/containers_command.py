@@ -117,7 +117,7 @@ def _show(looks: list[_Look]) -> None:
     )
     for look in looks:
         if look.head:
-            say(f"container {look.container}: {look.head.owner or 'nobody'}")
+            say(f"container {look.container}: {look.head.owner or 'no owner'}")
             for doubt in look.head.doubts:
                 say(f"container {look.container}: {doubt}")
 

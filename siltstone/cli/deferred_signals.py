@@ -1,4 +1,4 @@
-"""Signals beside a JVM, which is to be stopped when they end the command."""
+"""Signals while a JVM runs, which is to be stopped when they end the command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def held_signals() -> Iterator[None]:
-    """Let signals that end the command come behind the block.
+    """Let signals that end the command come after the block.
 
     For what is started by steps, and can be stopped only when it is there as a whole: a JVM whose
     start is interrupted lives on.

@@ -52,7 +52,7 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
 
 
 def exit_code(error: BaseException) -> ExitCode | None:
-    """Return the exit code of ``error``; ``None`` when nobody foresaw it."""
+    """Return the exit code of ``error``; ``None`` for an unforeseen one."""
     if isinstance(error, PartialAppendError) and error.__cause__ is not None:
         return exit_code(error.__cause__)
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), None)

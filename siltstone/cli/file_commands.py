@@ -79,11 +79,11 @@ def import_(
     as_json: bool,
     **choice: Any,
 ) -> None:
-    """Make SEGMENT of files, one behind the other; those of a folder in the order of their paths.
+    """Make SEGMENT of files, one after the other; those of a folder in the order of their paths.
 
     In SEGMENT {path}, {folder} and {name} stand for parts of a file's path below the folder that
     was given: 'logs/{path}' makes a segment of each file. SEGMENT must not exist. The same command
-    again goes on where it was ended. On Spark every worker needs the files under the same paths.
+    again continues where it was ended. On Spark every worker needs the files under the same paths.
     """
     kept_for, unread, seal = (choice.pop(name) for name in ("adoption", "no_verify", "seal"))
     if not in_place and (objects or unread or kept_for):

@@ -75,7 +75,7 @@ def _show(state: str, found: Sequence[ContainerHealth | UnopenedContainer]) -> N
 
 
 def _how_far(one: ContainerHealth, reason: str) -> str:
-    """By how much a clock differs, behind the reason that names it."""
+    """By how much a clock differs, for the text after the reason."""
     if reason == HealthReason.CLOCK_JUMPED:
         return f" by_s={one.clock_jump_s:+.0f}"
     return f" by_s={one.clock_behind_s:.0f}" if reason == HealthReason.CLOCK_BEHIND else ""

@@ -1,4 +1,4 @@
-"""Verbs that look into the log, the journal and the rows. They work beside a running owner."""
+"""Verbs that look into the log, the journal and the rows. They work while an owner runs."""
 
 from __future__ import annotations
 

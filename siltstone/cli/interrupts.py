@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-GOES_ON: Final = "the same command goes on where it stopped"
+GOES_ON: Final = "the same command continues where it stopped"
 
 
 NAMES_MAX: Final = 20
-"""So many of what was done are named; of more the count is told."""
+"""How many results are named; of more only the count is told."""
 
 
 class Interrupted(BaseException):
@@ -24,7 +24,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def goes_on(*, when: bool = True) -> Iterator[None]:
-    """A verb, or a part of it, that goes on when it is run again after a signal ended it.
+    """A verb, or a part of it, that continues when it is run again after a signal ended it.
 
     What it had done is not done again. ``when`` says whether that is so with the options given.
     """
@@ -55,5 +55,5 @@ def tells_done(what: str) -> Iterator[Callable[[object], None]]:
 def end_text(what: str, notes: Sequence[str] = ()) -> str:
     """Say that a signal ended the command, and what its verb notes of that."""
     text = f"siltstone: {'; '.join([what, *notes])}"
-    # A terminal shows ^C, and ends no line behind it.
+    # A terminal shows ^C, and does not end the line.
     return f"\n{text}" if sys.stderr is not None and sys.stderr.isatty() else text

@@ -34,7 +34,7 @@ class Verbs(ListedVerbs):
     """All verbs. A closed pipe ends them quietly, with the code of a shell's own tools."""
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
-        """Read the options; a help that nobody reads to its end is written here too."""
+        """Read the options; a help whose reader stops early is written here too."""
         with _own_ends():
             return super().make_context(*given, **named)
 
@@ -83,7 +83,7 @@ def _traced(context: click.Context) -> Iterator[None]:
         if session is not None and session.verbosity:
             from siltstone.cli.error_codes import exit_code
 
-            # Of what nobody foresaw the last place shows it in any case.
+            # The last place shows an unforeseen error in any case.
             if exit_code(error) is not None:
                 _complain("".join(traceback.format_exception(error)).rstrip())
         raise
@@ -156,7 +156,7 @@ def _stopped(what: str, stop: BaseException, code: ExitCode) -> ExitCode:
 
 
 def _complain(text: str) -> None:
-    """Write to standard error; where nobody can read it, the exit code tells."""
+    """Write to standard error; where no one can read it, the exit code tells."""
     try:
         click.echo(text, err=True)
     except OSError:

@@ -256,7 +256,7 @@ def finalise(
 ) -> None:
     """End a migration for good: there is no rollback any more.
 
-    Files that became chunks are ordinary ones then, and headers that nobody needs are deleted.
+    Files that became chunks are ordinary ones then, and headers that nothing needs are deleted.
     """
     from siltstone.migration.legacy.rollback import finalise as run_finalise
     from siltstone.migration.legacy.rollback import look_at_end

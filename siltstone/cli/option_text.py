@@ -21,7 +21,7 @@ def options_of(
 ) -> dict[str, Any]:
     """Return keys and values of ``KEY=VALUE``.
 
-    A value is the text behind the first ``=``, whatever characters it has. Where the plugin tells
+    A value is the text after the first ``=``, whatever characters it has. Where the plugin tells
     that a setting is a number or a truth value, it is read as such. ``${NAME}`` stays a reference
     to a variable, for the settings file.
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import click
 
 TABLE_ROWS_MAX: Final = 10_000
-"""So many rows are aligned in one table; a listing that is longer is several of them."""
+"""The rows that are aligned in one table; a longer listing is several tables."""
 
 
 class Advance(Protocol):
@@ -130,7 +130,7 @@ def progress_bar(
 
 
 def _ignore(done: int, total: int | None = None) -> None:
-    """Nobody watches."""
+    """Report no progress."""
 
 
 def _plain(value: object) -> Any:

@@ -1,4 +1,4 @@
-"""Verbs that read. They open the store read-only, so they work beside a running owner."""
+"""Verbs that read. They open the store read-only, so they work while an owner runs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def write_range(session: Session, segment: str, start: int | None, end: int | No
         session: says which store.
         segment: its name.
         start: first offset; ``None``: the first readable one.
-        end: offset behind the last byte; ``None``: the acknowledged end.
+        end: offset after the last byte; ``None``: the acknowledged end.
 
     Raises:
         OffsetError: the range does not lie in the segment.
@@ -106,7 +106,7 @@ def write_range(session: Session, segment: str, start: int | None, end: int | No
 
 @click.command()
 @click.argument("segment")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the segment is sealed.")
+@click.option("-f", "--follow", is_flag=True, help="Continue until the segment is sealed.")
 @click.option("-n", "--lines", type=OFFSET, default=None, help="Last lines to begin with; 10.")
 @click.option("--bytes", "count", type=OFFSET, help="Last bytes to begin with, instead of lines.")
 @click.option("--since", type=SINCE, help="Begin with what was appended then: 15min, 2026-01-31.")

@@ -1,4 +1,4 @@
-"""Where a stream may be cut: behind a record of it, and nowhere else."""
+"""Where a stream may be cut: after a record of it, and nowhere else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from siltstone.store.handles.streams import has_more, read_some
 
 PREFIX_BYTES: Final = 4
-"""The length before a record, big-endian; the record has so many bytes behind it."""
+"""The length before a record, big-endian: the bytes of the record that follow it."""
 
 
 class RecordCutter(Protocol):
@@ -44,7 +44,7 @@ class Pieces:
 
 
 class Lines:
-    """Cuts behind each newline; the last line needs none.
+    """Cuts after each newline; the last line needs none.
 
     Args:
         size_max: bytes of the longest line, with its newline.
@@ -85,7 +85,7 @@ class Lines:
 
 
 class Prefixed:
-    """Cuts behind records that begin with their length, which stays with them.
+    """Cuts after records that begin with their length, which stays with them.
 
     Args:
         size_max: bytes of the longest record, with its length.

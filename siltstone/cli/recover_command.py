@@ -34,7 +34,7 @@ def recover(
     takeover: bool,
     as_json: bool,
 ) -> None:
-    """Go on without a lost tier 1: from long-term storage, as of its last table-log flush.
+    """Continue without a lost tier 1: from long-term storage, as of its last table-log flush.
 
     Containers whose log is whole are left as they are, unless their metadata on long-term storage
     is damaged: then that is written again, with all that the log holds. What is lost is reported
@@ -60,7 +60,7 @@ def recover(
     if open_ones and not accept_loss and not dry_run:
         names = ", ".join(map(str, open_ones))
         say(
-            f"siltstone: nothing was written: with --accept-loss, container {names} goes on as "
+            f"siltstone: nothing was written: with --accept-loss, container {names} continues as "
             "shown above, and what is not there is lost for good. If the real tier 1 can still be "
             "brought back, do that instead",
             err=True,
@@ -74,7 +74,7 @@ def _tell(report: RecoveryReport) -> None:
     if report.damage:
         say(f"  long-term storage is damaged, an older state serves: {report.damage}")
         if not report.done:
-            click.echo("  siltstone salvage tells what lies behind it; look before --accept-loss")
+            click.echo("  siltstone salvage tells what lies beyond it; look before --accept-loss")
     for harm in report.harm:
         say(f"  damaged: {harm}")
     if report.store:
@@ -121,4 +121,4 @@ def _line(segment: SegmentRecovery, *, to_end: bool) -> str:
         text += f", {segment.replayed} of them from the older log"
     if segment.missing:
         return f"{text}; lost: {counted(segment.missing, 'byte')} up to its seal"
-    return text if segment.sealed or to_end else f"{text}; what was appended behind is unknown"
+    return text if segment.sealed or to_end else f"{text}; what was appended after it is unknown"

@@ -52,8 +52,10 @@ def retention() -> None:
 @retention.command("set")
 @click.argument("name")
 @prefix_option
-@click.option("--bytes", "bytes_max", type=_Unit("size", parse_size), help="Keep so many: 10GiB.")
-@click.option("--age", "age_max", type=_Unit("time", parse_time), help="Keep for so long: 7d.")
+@click.option(
+    "--bytes", "bytes_max", type=_Unit("size", parse_size), help="Keep this many bytes: 10GiB."
+)
+@click.option("--age", "age_max", type=_Unit("time", parse_time), help="Keep for this time: 7d.")
 @click.option("--keep-all", is_flag=True, help="Keep everything, whatever a shorter prefix says.")
 @json_option
 @takeover_option

@@ -36,7 +36,7 @@ class Session:
         quiet: no progress bars and no notes.
         verbosity: how often ``--verbose`` stands there: tracebacks and the log, then more of it.
         as_json: write JSON.
-        recover: what ``--recover`` behind a verb that reads says; ``None`` when it is not given.
+        recover: what ``--recover`` after a verb that reads says; ``None`` when it is not given.
     """
 
     store: str | None = None
@@ -80,7 +80,7 @@ class Session:
         return self.store_path(), self.recover
 
     def open_reader(self, containers: Sequence[int] | None = None) -> Store:
-        """Open the store beside a running owner, or without its tier 1; then say what lacks.
+        """Open the store next to a running owner, or without its tier 1; then say what is missing.
 
         Args:
             containers: indexes of those to open; ``None`` means all.
@@ -98,7 +98,7 @@ class Session:
         return _open(self.store_path(), takeover=takeover)
 
     def open_changing(self, *, takeover: bool, dry_run: bool) -> Store:
-        """Claim the store; or open it beside its owner, to show what would be done."""
+        """Claim the store; or open it next to its owner, to show what would be done."""
         if not dry_run:
             return self.open_owner(takeover=takeover)
         if takeover:

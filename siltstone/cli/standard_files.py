@@ -1,4 +1,4 @@
-"""Standard input, output and error, as whoever started the command left them."""
+"""Standard input, output and error, as the process that started the command left them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STAND_INS: Final = (
     (2, "stderr", os.O_RDWR),
 )
 """Each descriptor, its name in ``sys``, and how nothing is opened in its place: what reads closed
-input or writes closed output fails with EBADF; messages that nobody wants are gone."""
+input or writes closed output fails with EBADF; messages to a closed output are lost."""
 
 
 def fill_closed_files() -> None:

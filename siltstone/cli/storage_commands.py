@@ -23,7 +23,7 @@ NEW = click.argument("new", type=PathText(exists=True, dir_okay=False, path_type
 
 @click.group(cls=ListedVerbs)
 def storage() -> None:
-    """Another long-term storage for the store; NEW is a settings file beside the store's own."""
+    """Another long-term storage for the store; NEW is a settings file next to the store's own."""
 
 
 @storage.command()
@@ -36,7 +36,7 @@ def storage() -> None:
 def copy(
     session: Session, new: Path, rate: int | None, threads: int | None, *, as_json: bool
 ) -> None:
-    """Copy the chunks to the long-term storage of NEW, beside the owner; repeat it as you like."""
+    """Copy the chunks to the long-term storage of NEW, while the owner runs; repeatable."""
     from siltstone.migration.relocate.switch import copy_storage
 
     with moving(session, "copy", on=LOCAL, threads=threads) as (executor, progress):
@@ -53,7 +53,7 @@ def copy(
 @pass_session
 @goes_on()
 def switch(session: Session, new: Path, threads: int | None, *, as_json: bool) -> None:
-    """Bring the rest to the long-term storage of NEW and go on there. Nobody may own the store."""
+    """Copy the rest to the long-term storage of NEW and continue there; the store is closed."""
     from siltstone.migration.relocate.switch import switch_storage
 
     with moving(session, "switch", on=LOCAL, threads=threads) as (executor, progress):

@@ -212,7 +212,7 @@ def update(
 @table.command()
 @click.argument("name")
 @click.option("--start", help="First key.")
-@click.option("--end", help="The key behind the last.")
+@click.option("--end", help="The key after the last.")
 @click.option("--all", "every", is_flag=True, help="Every key.")
 @dry_run_option
 @expect_option
@@ -254,9 +254,9 @@ def clear(
     "--from",
     "version",
     type=click.IntRange(min=0),
-    help="Table version to begin behind; the newest one if not given.",
+    help="Table version to begin after; the newest one if not given.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="End after so many updates.")
+@click.option("--limit", type=click.IntRange(min=1), help="End after this many updates.")
 @json_option
 @pass_session
 def follow(
@@ -279,7 +279,7 @@ def follow(
 @table.command()
 @click.argument("name")
 @click.option("--start", default="", help="First key.")
-@click.option("--end", help="The key behind the last.")
+@click.option("--end", help="The key after the last.")
 @click.option("--reverse", is_flag=True, help="From the last key to the first.")
 @click.option("--limit", type=click.IntRange(min=1), help="Most entries.")
 @click.option(

@@ -28,7 +28,7 @@ def typed(line: str, breaks: str) -> Typed:
 
     Args:
         line: of one command.
-        breaks: characters behind which bash completes on its own, beside quotes and blanks.
+        breaks: characters after which bash completes on its own, besides quotes and blanks.
     """
     words: list[str] = []
     word, broken, opened, quote = "", "", "", ""
@@ -59,7 +59,7 @@ def typed(line: str, breaks: str) -> Typed:
 
 
 def quoted(text: str, quote: str) -> str:
-    """Write ``text`` so that bash takes it literally, behind an open ``quote`` or without."""
+    """Write ``text`` so that bash takes it literally, after an open ``quote`` or without."""
     if quote == "'":
         return text.replace("'", "'\\''")
     if quote == '"':

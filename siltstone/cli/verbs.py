@@ -45,7 +45,7 @@ VERBS: Final[dict[str, Verb]] = {
     "backup": Verb(
         "backup_commands",
         "backup",
-        "Backups of a store, made beside its owner; PLACE is a folder or a settings file.",
+        "Backups of a store, made while its owner runs; PLACE is a folder or a settings file.",
     ),
     "cat": Verb("read_commands", "cat", "Write the bytes of SEGMENT to standard output."),
     "check": Verb("check_command", "check", "Compare metadata with long-term storage, both ways."),
@@ -59,7 +59,7 @@ VERBS: Final[dict[str, Verb]] = {
         "completion",
         "Print what lets SHELL complete this command; source it in the shell's start file.",
     ),
-    "concat": Verb("write_commands", "concat", "Put the sealed segment SOURCE behind TARGET."),
+    "concat": Verb("write_commands", "concat", "Append the sealed segment SOURCE to TARGET."),
     "containers": Verb(
         "containers_command",
         "containers",
@@ -96,7 +96,7 @@ VERBS: Final[dict[str, Verb]] = {
     "import": Verb(
         "file_commands",
         "import_",
-        "Make SEGMENT of files, one behind the other; those of a folder in the order of their "
+        "Make SEGMENT of files, one after the other; those of a folder in the order of their "
         "paths.",
     ),
     "init": Verb(
@@ -123,7 +123,7 @@ VERBS: Final[dict[str, Verb]] = {
     "recover": Verb(
         "recover_command",
         "recover",
-        "Go on without a lost tier 1: from long-term storage, as of its last table-log flush.",
+        "Continue without a lost tier 1: from long-term storage, as of its last table-log flush.",
     ),
     "rename": Verb("attribute_commands", "rename", "Give SEGMENT the name NEW_NAME."),
     "retention": Verb(
@@ -156,7 +156,7 @@ VERBS: Final[dict[str, Verb]] = {
     "storage": Verb(
         "storage_commands",
         "storage",
-        "Another long-term storage for the store; NEW is a settings file beside the store's own.",
+        "Another long-term storage for the store; NEW is a settings file next to the store's own.",
     ),
     "table": Verb("table_commands", "table", "Read and change tables."),
     "tail": Verb(

@@ -1,4 +1,4 @@
-"""What a person can do about an error, told behind it in the same line."""
+"""What a person can do about an error, told after it in the same line."""
 
 from __future__ import annotations
 

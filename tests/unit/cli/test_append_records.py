@@ -252,7 +252,7 @@ def test_an_interrupt_tells_what_is_durable_and_where(
         length = store.segment("a").info().length
     assert 6 < length < 2_010
     assert (told["offset"], told["length"], told["complete"]) == (6, length - 6, False)
-    goes_on = "; the same command goes on where it stopped" if "--writer" in options else ""
+    goes_on = "; the same command continues where it stopped" if "--writer" in options else ""
     assert ran.err == (
         f"siltstone: interrupted; the first {length - 6} bytes are durable, "
         f"from offset 6 up to {length}{goes_on}\n"

@@ -25,7 +25,7 @@ def test_it_explains_and_refuses_first(command: Command, folder: Path) -> None:
     shutil.rmtree(folder / "tier1")
     ran = command("recover")
     assert ran.code == 6
-    assert "segment a: bytes 0 to 7; what was appended behind is unknown" in ran.out
+    assert "segment a: bytes 0 to 7; what was appended after it is unknown" in ran.out
     assert "nothing was written" in ran.err
     assert command("recover", "--dry-run", "--accept-loss").code == 0
     assert not (folder / "tier1").exists()
