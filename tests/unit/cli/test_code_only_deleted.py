@@ -25,16 +25,20 @@ from siltstone.migration.legacy.write_through.layout import LegacyChangedError
 from siltstone.store.store import Store
 from tests.support.migration.code_only import Killed, collect, flush_quietly, prepared_store
 from tests.support.migration.migrated_layout import rolling, written
+from tests.support.tuned import tune
 
 FILES = {"a$header": "maxsize=3&0=a$offset.0&", "a$offset.0": "abc"}
+
+
+@pytest.fixture(autouse=True)
+def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is tried again when the test says so, and not after a minute."""
+    tune(monkeypatch, garbage_attempts=1)
 
 
 def prepared(tmp_path: Path, files: dict[str, str]) -> Path:
     """The folder of a store of one container that writes on in the layout ``small``."""
     settings = prepared_store(tmp_path / "one", 1)
-    # What fails is tried again when the test says so, and not after a minute.
-    with settings.open("a") as file:
-        file.write("  attempts: 1\n")
     place = written(settings.parent / "chunks" / "small", files)
     where = ["--store", str(settings.parent), "migrate", "legacy", str(place)]
     assert run([*where, "--mode", "code_only"]) == 0
