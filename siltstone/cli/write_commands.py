@@ -188,7 +188,7 @@ def truncate(
 @json_option
 @pass_session
 def concat(session: Session, target: str, source: str, *, takeover: bool, as_json: bool) -> None:
-    """Append the sealed segment SOURCE to TARGET; SOURCE is gone then. Prints where it begins."""
+    """Append the sealed segment SOURCE to TARGET. SOURCE is gone then. Prints where it begins."""
     with session.open_owner(takeover=takeover) as store:
         offset = store.segment(target).concat(source)
     if as_json:
