@@ -25,8 +25,10 @@ from siltstone.core.errors import (
 )
 from siltstone.migration.salvage import salvage_store
 from siltstone.store.admin.doctor import diagnose
-from tests.support.services.s3_options import options
+from tests.support.services.s3_options import options, variables
 from tests.support.services.s3_services import S3Service, new_bucket, settings_of
+
+__all__ = ["variables"]
 
 
 @pytest.mark.usefixtures("variables")

@@ -293,7 +293,7 @@ def test_a_claim_goes_on_with_lineage_and_journal(life: Life, takeover: bool) ->
             lambda log: log.frames.__setitem__(
                 slice(None), [replace(log.frames[-1], index=log.frames[-1].index + 1)]
             ),
-            "begins behind what is needed",
+            "begins after what is needed",
         ),
     ],
 )
