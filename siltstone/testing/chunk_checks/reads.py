@@ -107,8 +107,11 @@ class ReadChecks(ChunkSubject):
         length = min(MUCH, storage.capabilities.chunk_bytes_max)
         content = (bytes(range(251)) * (length // 251 + 1))[:length]
         storage.create("a", [content])
-        assert read(storage, "a", 0, length) == content
-        assert read(storage, "a", 1_000, length) == content[1_000:]
+        # Two long buffers would take minutes to be told apart.
+        whole = read(storage, "a", 0, length) == content
+        assert whole
+        rest = read(storage, "a", 1_000, length) == content[1_000:]
+        assert rest
 
     @pytest.mark.parametrize("offset", [1_000, 2**31, 2**40, 2**62])
     def test_read_far_beyond_the_end_is_refused(self, storage: ChunkStorage, offset: int) -> None:
