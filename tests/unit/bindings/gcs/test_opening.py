@@ -32,7 +32,7 @@ def test_opening_is_one_request_and_writes_nothing(stub: Stub) -> None:
         (refusal(301, "", location="http://127.0.0.1:1/"), ChunkAccessDeniedError, "elsewhere"),
         (refusal(401, "authError"), ChunkAccessDeniedError, "credentials"),
         (refusal(403, "forbidden"), ChunkAccessDeniedError, "code=forbidden"),
-        (refusal(403, "accountDisabled"), ChunkAccessDeniedError, "nobody pays"),
+        (refusal(403, "accountDisabled"), ChunkAccessDeniedError, "no billing account"),
         (refusal(429, "rateLimitExceeded"), ChunkUnavailableError, "fewer"),
         (refusal(503, "backendError"), ChunkUnavailableError, "fewer"),
         (broken, ChunkUnavailableError, "no whole answer"),
