@@ -176,8 +176,4 @@ def moving(session: Session, label: str, **choice: Any) -> Iterator[tuple[Execut
         open_executor(**choice) as executor,
         progress_bar(label, None, shown=not session.quiet) as advance,
     ):
-
-        def progress(done: int, total: int) -> None:
-            advance(done, total)
-
-        yield executor, progress
+        yield executor, advance

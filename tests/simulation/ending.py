@@ -12,7 +12,6 @@ from tests.simulation.asking import Plans, tag_of
 from tests.simulation.facts import State, ViolationError
 from tests.simulation.host import Host
 from tests.simulation.ledger import Ledger
-from tests.simulation.looking import Look, look
 from tests.simulation.world import World
 from tests.support import inside
 from tests.support.container.row_checks import all_chunks, check_rows
@@ -39,7 +38,9 @@ async def bring_to_an_end(world: World, plans: list[Plans]) -> None:
         shutil.rmtree(machine.folder, ignore_errors=True)
     world.clock.now += DAYS_S
     await _own(world, plans, _last)
-    await _read(world)
+    # A reader sees the same.
+    reader = Host(world, "reader", world.machines[0])
+    await reader.read(reader.look_at_segments)
 
 
 async def _own(world: World, plans: list[Plans], work: Callable[[Host], Awaitable[None]]) -> None:
@@ -161,19 +162,3 @@ def _nothing_open(world: World) -> None:
         for attempt in (segment.create, segment.seal, segment.end, *seen):
             if attempt is not None and attempt.state is State.OPEN:
                 raise ViolationError(f"nobody knows what became of: {attempt.what}")
-
-
-async def _read(world: World) -> None:
-    """A reader sees the same."""
-    host = Host(world, "reader", world.machines[0])
-
-    async def work(who: Look) -> None:
-        assert host.store is not None
-        for segment in list(who.ledger.segments.values()):
-            await look(who, host.store.segment(segment.name), segment)
-
-    host.start_reader(work)
-    await asyncio.wait([host.task])
-    host.task.result()
-    if host.refusal is not None:
-        raise ViolationError(f"a reader cannot open: {host.refusal!r}") from host.refusal

@@ -254,6 +254,25 @@ class Host:
         except SiltstoneError as error:
             self.refusal = error
 
+    async def read(self, work: Callable[[Look], Awaitable[None]]) -> None:
+        """Open the store read-only, do ``work`` for each container, and close it.
+
+        Raises:
+            ViolationError: it cannot be opened, or ``work`` found something.
+        """
+        self.start_reader(work)
+        await asyncio.wait([self.task])
+        self.task.result()
+        if self.refusal is not None:
+            told = f"{self.process.name} cannot open: {self.refusal!r}"
+            raise ViolationError(told) from self.refusal
+
+    async def look_at_segments(self, who: Look) -> None:
+        """Look at every segment of a container: what was acknowledged is there."""
+        assert self.store is not None
+        for segment in list(who.ledger.segments.values()):
+            await look(who, self.store.segment(segment.name), segment)
+
     async def _follow(self, who: Look) -> None:
         assert self.store is not None
         chance = self.process.chance

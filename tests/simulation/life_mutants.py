@@ -27,7 +27,7 @@ LIFE_MUTANTS = (
         story="short",
     ),
     Mutant(
-        "chunks of cancelled work are handed over to nobody",
+        "chunks of cancelled work are not handed over",
         "container/close/owner_end.py",
         "            await parts.storage_writer.hand_over_abandoned()\n",
         "            pass\n",

@@ -10,7 +10,6 @@ and no frames of more than two owners in tier 1.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from siltstone.core.chunk_names import data_prefix
 from siltstone.core.records.task import TaskKind
 from tests.simulation.facts import ViolationError
 from tests.simulation.host import AuditorParts, Host
-from tests.simulation.looking import Look, look
+from tests.simulation.looking import Look
 from tests.simulation.story import OPENING_S, Story
 from tests.simulation.weather import CALM
 from tests.support.container.row_checks import all_chunks
@@ -125,9 +124,11 @@ class _Peace:
         """
         world = self._world
         world.trace.note("story", f"{host.process.name} closed in peace, flush {host.closed}")
-        await _audit(world, without_log=False, work=partial(self._leftovers, host))
+        auditor = _auditor(world)
+        await auditor.read(partial(self._leftovers, host, auditor))
         if host.closed == "always":
-            await _audit(world, without_log=True, work=look_at_all)
+            auditor = _auditor(world, without_log=True)
+            await auditor.read(auditor.look_at_segments)
 
     async def _leftovers(self, host: Host, auditor: Host, who: Look) -> None:
         index = who.ledger.index
@@ -148,21 +149,7 @@ class _Peace:
             raise ViolationError(f"a close left what older owners appended in tier 1: {old}")
 
 
-async def _audit(
-    world: World, *, without_log: bool, work: Callable[[Host, Look], Awaitable[None]]
-) -> None:
-    """Do ``work`` for each container as a reader that nothing fails for."""
+def _auditor(world: World, *, without_log: bool = False) -> Host:
+    """A reader that nothing fails for."""
     parts = AuditorParts(world, without_log=without_log)
-    auditor = Host(world, "auditor", world.machines[0], parts=parts)
-    auditor.start_reader(partial(work, auditor))
-    await asyncio.wait([auditor.task])
-    auditor.task.result()
-    if auditor.refusal is not None:
-        raise ViolationError(f"an auditor cannot open: {auditor.refusal!r}") from auditor.refusal
-
-
-async def look_at_all(auditor: Host, who: Look) -> None:
-    """Look at all segments: what was acknowledged is there."""
-    assert auditor.store is not None
-    for segment in list(who.ledger.segments.values()):
-        await look(who, auditor.store.segment(segment.name), segment)
+    return Host(world, "auditor", world.machines[0], parts=parts)

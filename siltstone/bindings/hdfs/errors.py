@@ -14,9 +14,7 @@ from typing import Final
 from siltstone.core.errors import (
     CapabilityError,
     ChunkAccessDeniedError,
-    ChunkExistsError,
     ChunkStorageFullError,
-    ChunkThrottledError,
     ChunkUnavailableError,
     SiltstoneError,
 )
@@ -45,13 +43,11 @@ _NO_TERMS: Final = Meaning(
     ChunkAccessDeniedError, "the client and the service agree on no credentials"
 )
 _FULL: Final = Meaning(ChunkStorageFullError, "the quota is used up")
-_TAKEN: Final = Meaning(ChunkExistsError, "chunk exists")
 _HELD: Final = Meaning(ChunkUnavailableError, "another client holds the chunk open")
-_BUSY: Final = Meaning(ChunkThrottledError, "the service asks for fewer requests")
 _SAFE: Final = Meaning(ChunkUnavailableError, "the NameNode takes no changes now")
 _STANDBY: Final = Meaning(ChunkUnavailableError, "the NameNode is not the active one")
 _LOST: Final = Meaning(ChunkUnavailableError, "another client took the chunk over", UNKNOWN)
-_REFUSED: Final = Meaning(ChunkUnavailableError, "the service refused the request", UNKNOWN)
+_REFUSED: Final = m.REFUSED._replace(outcome=UNKNOWN)
 _PIPELINE: Final = Meaning(ChunkUnavailableError, "the DataNodes failed", UNKNOWN)
 _SILENT: Final = Meaning(ChunkUnavailableError, "no whole answer of the service", UNKNOWN)
 
@@ -72,13 +68,13 @@ BY_CLASS: Final[dict[str, Meaning]] = {
     "InvalidPathException": m.NAME,
     "ParentNotDirectoryException": m.NAME,
     "FileNotFoundException": m.NO_CHUNK,
-    "FileAlreadyExistsException": _TAKEN,
+    "FileAlreadyExistsException": m.EXISTS,
     "PathIsNotEmptyDirectoryException": m.NO_CHUNK,
     "LeaseExpiredException": _LOST,
     "SafeModeException": _SAFE,
     "StandbyException": _STANDBY,
-    "RetriableException": _BUSY,
-    "RpcNoSuchMethodException": _REFUSED._replace(outcome=NOT_APPLIED),
+    "RetriableException": m.THROTTLED,
+    "RpcNoSuchMethodException": m.REFUSED,
 }
 """By the last part of a class's name. All others may have had their effect."""
 BY_WORDS: Final = (
@@ -103,14 +99,14 @@ def meaning(error: BaseException) -> Meaning:
     if is_held(error):
         return _HELD
     if isinstance(error, FileExistsError):
-        return _TAKEN
+        return m.EXISTS
     if isinstance(error, PermissionError):
         return m.DENIED
     found = JAVA.search(text)
     if found is not None:
         name = found[1].rpartition(".")[2]
         if name == "RemoteException" or "Server too busy" in text:
-            return _BUSY
+            return m.THROTTLED
         return BY_CLASS.get(name, _REFUSED)
     return next((answer for begin, answer in BY_WORDS if begin.match(text)), _SILENT)
 

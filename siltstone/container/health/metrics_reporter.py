@@ -13,12 +13,9 @@ from siltstone.core.constants import TABLE_LOG_ID
 from siltstone.core.storage.circuit_breaker import CircuitState
 
 if TYPE_CHECKING:
-    from siltstone.container.changes.concat import Concatenator
-    from siltstone.container.commit.back_pressure import Pressure
     from siltstone.container.commit.pipeline import Pipeline
     from siltstone.container.compact.optimiser import Optimiser
     from siltstone.container.flush.checkpointer import Checkpointer
-    from siltstone.container.garbage.collector import Collector
     from siltstone.container.health.monitor import ContainerHealth, HealthMonitor
     from siltstone.core.environment import Environment
     from siltstone.core.storage.async_storage import AsyncChunkStorage
@@ -130,14 +127,11 @@ class MeasuredParts(Protocol):
     environment: Environment
     storage: AsyncChunkStorage
     pipeline: Pipeline
-    pressure: Pressure
     health: HealthMonitor
     journal: Journal
     pinned: PinnedLayoutStore
     checkpointer: Checkpointer
-    collector: Collector
     optimiser: Optimiser
-    concatenator: Concatenator
     index: Index
     recent_rows: RecentRows
     segments: PackingSegmentStorage
