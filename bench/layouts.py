@@ -18,7 +18,7 @@ from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.container.container import Container
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.opening import open_container
+from siltstone.container.owner_boot import open_container
 from siltstone.core.chunk_names import data_chunk
 from siltstone.core.constants import BLOCK_BYTES, MIB
 from siltstone.core.environment import SystemEnvironment

@@ -12,7 +12,7 @@ from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.container.container import Container
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.opening import open_container
+from siltstone.container.owner_boot import open_container
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.constants import MIB
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage

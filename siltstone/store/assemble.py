@@ -112,7 +112,7 @@ class Assembly:
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
-        from siltstone.container.opening import StoreHooks, open_container
+        from siltstone.container.owner_boot import StoreHooks, open_container
 
         check_process()  # Ahead of the claim, which would fence a healthy owner.
         folder = await self._run(

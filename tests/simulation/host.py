@@ -11,7 +11,7 @@ from typing import cast
 from siltstone.container.container import Container
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.container.models.settings import CloseFlush
-from siltstone.container.opening import open_container
+from siltstone.container.owner_boot import open_container
 from siltstone.container.reader.no_log import NoLog
 from siltstone.container.reader.read_container import ReadContainer, open_reader
 from siltstone.core.chunk_storage import ChunkStorage

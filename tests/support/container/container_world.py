@@ -17,7 +17,7 @@ from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.container.container import Container
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.opening import open_container
+from siltstone.container.owner_boot import open_container
 from siltstone.container.reader.read_container import ReadContainer, open_reader
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import KIB

@@ -8,7 +8,7 @@ from pathlib import Path
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.container.container import Container
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.opening import open_container
+from siltstone.container.owner_boot import open_container
 from siltstone.container.reader.read_container import ReadContainer, open_reader
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import KIB, MIB

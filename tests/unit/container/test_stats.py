@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.container.opening import open_container
+from siltstone.container.owner_boot import open_container
 from siltstone.core.environment import SystemEnvironment
 from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog

@@ -15,7 +15,7 @@ from siltstone.container.boot.claim import (
     replay,
     scan_log,
 )
-from siltstone.container.opening import claim
+from siltstone.container.owner_boot import claim
 from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.replica import NO_MARKS
 from siltstone.core.chunk_names import claim_file, system_prefix

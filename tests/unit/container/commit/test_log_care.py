@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from siltstone.container.commit.pipeline import LogCare, Pipeline
-from siltstone.container.opening import open_container
+from siltstone.container.owner_boot import open_container
 from siltstone.core.constants import KIB
 from siltstone.core.errors import LogError, SiltstoneError
 from siltstone.testing.virtual_time import VirtualEnvironment
