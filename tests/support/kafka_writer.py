@@ -28,7 +28,7 @@ def claim(above: int = 0, *, kind: int = KIND_CLAIM, lineage: bytes = LINEAGE) -
 
 
 class Writer:
-    """Makes frames of one epoch, each behind the one before."""
+    """Makes frames of one epoch, each after the one before."""
 
     def __init__(
         self, epoch: int, index: int = 0, crc: int = 0, *, lineage: bytes = LINEAGE

@@ -32,7 +32,7 @@ class Place:
             **more,
         )
         self.storage = S3ChunkStorage(self.settings)
-        # Where a request hangs somebody has to lose patience; nobody else does on a slow machine.
+        # Where a request hangs, one deadline has to end it; no other one ends on a slow machine.
         impatient = self.settings.model_copy(update={"read_timeout_s": READ_TIMEOUT_S})
         self.impatient = S3ChunkStorage(impatient)
 

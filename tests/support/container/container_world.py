@@ -221,7 +221,7 @@ class World:
 
 
 def world(seed: int = 0, **choices: Any) -> World:
-    """A world that cleans up behind itself, once it is entered."""
+    """A world that cleans up after itself, once it is entered."""
     return World(seed, **choices)
 
 

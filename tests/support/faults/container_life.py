@@ -1,4 +1,4 @@
-"""The life of a container of which any call may fail, beside a model of what it holds."""
+"""The life of a container of which any call may fail, next to a model of what it holds."""
 
 from __future__ import annotations
 

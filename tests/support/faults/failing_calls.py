@@ -52,10 +52,10 @@ LATE_S = 40.0
 DAYS_S = 3 * 24 * 3600.0
 
 
-STORAGE_FATES = ("refused", "lost call", "lost reply", "torn", "late", "dies before", "dies behind")
+STORAGE_FATES = ("refused", "lost call", "lost reply", "torn", "late", "dies before", "dies after")
 
 
-LOG_FATES = ("lost call", "lost reply", "full", "dies before", "dies behind")
+LOG_FATES = ("lost call", "lost reply", "full", "dies before", "dies after")
 
 
 class Faults:
@@ -80,7 +80,7 @@ class Faults:
         self.log_plan = FaultPlan()
         self.log_plan.before = self._before_log
         self.log_plan.after = self._after_log
-        self._is_behind = False
+        self._is_after = False
 
     def _is_it(self, what: str, *, is_log: bool) -> bool:
         if not self.armed:
@@ -127,19 +127,19 @@ class Faults:
                 asyncio.get_running_loop().call_later(LATE_S, _quietly(action))
             case "dies before":
                 self.dying = True
-            case "dies behind":
+            case "dies after":
                 action()
                 self.dying = True
         raise _unknown(operation, name)
 
     def _before_log(self, method: str, number: int) -> None:
-        self._is_behind = False
+        self._is_after = False
         if self.dying:
             raise LogError("the process is dead")
         if method not in ("append", "claim", "truncate", "newest_epoch"):
             return
         is_it = self._is_it(f"log {method}", is_log=True)
-        self._is_behind = is_it and self.fate == "dies behind"
+        self._is_after = is_it and self.fate == "dies after"
         if not is_it:
             return
         if self.fate == "dies before":
@@ -150,7 +150,7 @@ class Faults:
             self.log_plan.faults[method, number] = Fault(applied=applied, error=error)
 
     def _after_log(self, method: str, number: int) -> None:
-        if self._is_behind:
+        if self._is_after:
             self.dying = True
             raise LogError("the process is dead")
 

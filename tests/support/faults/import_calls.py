@@ -21,7 +21,7 @@ Given = tuple[ImportOutput, bytes]
 
 
 def brought(life: Mortal, ticket: ImportTicket, *lengths: int) -> Brought:
-    """Chunks of these lengths; beside them lie those of an attempt that was lost."""
+    """Chunks of these lengths; next to them lie those of an attempt that was lost."""
     storage = life.world.new_storage()
     bring(storage, ticket, [b"lost", b"too"], attempt=7)
     data = [life.data(length) for length in lengths]

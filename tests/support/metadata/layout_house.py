@@ -61,7 +61,7 @@ class House:
     def flush(
         self, before: Layout, length: int, *, chunk_id: int = 0, new: bool = True
     ) -> LayoutChange:
-        """A flush of ``length`` bytes into a new chunk, or behind what the last one holds."""
+        """A flush of ``length`` bytes into a new chunk, or after what the last one holds."""
         chunk_id = chunk_id or before.last_chunk_id
         first = self.rows.floor(SEGMENT, before.storage_length)
         held = 0 if new or first is None else first.length

@@ -1,4 +1,4 @@
-"""What both ways to read from S3 must pass, whoever imports it, with his fixtures."""
+"""What both ways to read from S3 must pass, with the fixtures of the module that imports it."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ async def test_chunks_that_batches_behind_the_older_checkpoint_name_are_kept() -
     assert passed not in owner.collect()
     await owner.write_checkpoint()
     assert passed not in owner.collect()
-    # Now both checkpoints are behind the batches that named it.
+    # Now both checkpoints come after the batches that named it.
     await owner.write_checkpoint()
     assert passed in owner.collect()
     check_recovered(owner, await recover_from(owner.client.bucket))

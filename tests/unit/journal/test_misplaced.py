@@ -161,7 +161,7 @@ async def test_checkpoints_before_the_recovered_one_come_newest_first() -> None:
     await with_checkpoints(bucket, epoch=5, batches=2)
     recovered = await found(bucket, 6)
     assert recovered.checkpoint_file == file(5, 6)
-    # Later ones are not older ones, whoever wrote them.
+    # Later ones are not older ones, in any epoch.
     bucket.chunks[file(5, 7)] = bucket.chunks[file(1, 1)]
     bucket.chunks[file(6, 1)] = bucket.chunks[file(1, 1)]
     older = [(5, 2), (5, 0), (5, 0), (1, 6), (1, 3), (1, 0), (1, 0)]
