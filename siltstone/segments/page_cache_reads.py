@@ -117,6 +117,13 @@ class NearReads:
         shift = extent.chunk_offset - extent.start
         return ReadPlace(segment_id, start, end, shift, chunk, {}, self)
 
+    def holds(self, segment_id: int, offset: int) -> bool:
+        """Whether this machine has the flushed byte at ``offset`` in memory."""
+        place = self.find(segment_id, offset)
+        if place is None:
+            return False
+        return self._read_now(place.chunk.name, offset + place.shift, bytearray(1)) is not None
+
     def learn(self, place: ReadPlace, offset: int, end: int) -> None:
         """Look the sums up that a read of ``[offset, end)`` of the place needs."""
         if not self._verifies:

@@ -2,7 +2,8 @@
 
 Bytes of a segment never change, so what was read ahead stays right for ever; whether it may still
 be shown is asked again for each read. Reading ahead costs a copy, so it is done only while storage
-is slow: over a page cache it would halve the speed. Many bytes are copied without holding up the
+is slow: over a page cache it would halve the speed. A machine that is slow itself takes long for
+bytes of its page cache too, so it asks whether they are there before it reads ahead. Many bytes are copied without holding up the
 other threads of the interpreter. Here it is also decided where what is read ahead is cut, and which
 memory it is read into. Used on the event loop only, but for ``quick`` and ``wants``.
 """
@@ -144,6 +145,9 @@ Fetch = Callable[[int, int, memoryview], Awaitable[None]]
 PieceEnd = Callable[[int, int, int], int]
 """Cuts: segment, where a piece begins, the flushed length; returns where the piece ends."""
 
+InMemory = Callable[[int, int], bool]
+"""Whether this machine has the byte of a segment at an offset in memory; asks without waiting."""
+
 
 @dataclass(slots=True)
 class _Piece:
@@ -178,12 +182,16 @@ class ReadAhead:
     Args:
         fetch: reads.
         piece_end: cuts what is to be read.
+        in_memory: tells what needs no reading ahead.
         budget_bytes: most bytes held or on their way; 0 reads nothing ahead.
     """
 
-    def __init__(self, fetch: Fetch, piece_end: PieceEnd, budget_bytes: int) -> None:
+    def __init__(
+        self, fetch: Fetch, piece_end: PieceEnd, in_memory: InMemory, budget_bytes: int
+    ) -> None:
         self._fetch = fetch
         self._piece_end = piece_end
+        self._in_memory = in_memory
         self._room = Room()
         self._budget = budget_bytes
         self._held = 0
@@ -312,6 +320,10 @@ class ReadAhead:
         ahead = sum(piece.end > end for piece in pieces)
         while start < flushed and (not ahead or (ahead < PIECES_MAX and start < wanted)):
             stop = self._piece_end(segment_id, start, flushed)
+            # Beyond what a kernel reads ahead: bytes there are in memory for another reason.
+            if self._in_memory(segment_id, min(flushed, stop + PIECE_BYTES) - 1):
+                self.quick()
+                break
             memory = self._memory(stop - start)
             if memory is None:
                 break

@@ -110,13 +110,15 @@ class ChunkedSegmentStorage:
                 lambda segment_id, start, end: piece_end(
                     partial(layouts.floor, segment_id), start, end
                 ),
+                self._in_memory,
                 settings.prefetch_bytes,
             ),
         )
         self._locks = SegmentLocks()
-        self.near: NearReads | None = None
-        if storage.read_now is not None and not storage.metrics.enabled:
-            self.near = NearReads(self._context, storage.read_now)
+        self._page_cache: NearReads | None = None
+        if storage.read_now is not None:
+            self._page_cache = NearReads(self._context, storage.read_now)
+        self.near = None if storage.metrics.enabled else self._page_cache
 
     @property
     def context(self) -> Context:
@@ -131,6 +133,9 @@ class ChunkedSegmentStorage:
     async def close(self) -> None:
         """Read nothing ahead any more, and wait until nothing is on its way. Idempotent."""
         await self._context.ahead.close()
+
+    def _in_memory(self, segment_id: int, offset: int) -> bool:
+        return self._page_cache is not None and self._page_cache.holds(segment_id, offset)
 
     def _timed(
         self, operation: str, segment_id: int, length: int = 0

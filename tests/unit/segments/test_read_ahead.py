@@ -11,7 +11,7 @@ import pytest
 
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, SegmentTruncatedError
-from siltstone.segments.read_ahead import PIECE_BYTES, STREAMS_MAX, ReadAhead
+from siltstone.segments.read_ahead import PIECE_BYTES, STREAMS_MAX, Fetch, InMemory, ReadAhead
 from siltstone.segments.segment_storage import SegmentStorageSettings
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.support import inside
@@ -42,6 +42,11 @@ async def filled(
 
 def ahead_of(world: World) -> ReadAhead:
     return inside.context(world.segments).ahead
+
+
+def small_pieces(fetch: Fetch, in_memory: InMemory = lambda segment_id, offset: False) -> ReadAhead:
+    """Read pieces of 4 bytes ahead, at most 64 bytes of them."""
+    return ReadAhead(fetch, lambda _, start, end: min(end, start + 4), in_memory, 64)
 
 
 async def read_all(world: World, step: int) -> bytes:
@@ -127,7 +132,7 @@ async def test_memory_that_a_reader_still_waits_for_is_not_used_again() -> None:
         await arrived.wait()
         view[:] = bytes(range(offset, offset + len(view)))
 
-    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    ahead = small_pieces(fetch)
     ahead.measured(MIB, CALL_S)
     assert ahead.follow(1, 0, 4, 100) is None
     assert ahead.follow(1, 4, 8, 100) is not None
@@ -155,7 +160,7 @@ async def test_the_next_piece_is_asked_for_before_bytes_of_one_that_is_there_are
         asked[offset] = bytes(target)
         view[:] = bytes(range(offset, offset + len(view)))
 
-    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    ahead = small_pieces(fetch)
     ahead.measured(MIB, CALL_S)
     ahead.follow(1, 0, 1, 100)
     ahead.follow(1, 1, 2, 100)
@@ -174,7 +179,7 @@ async def test_the_further_a_reader_has_come_the_more_is_read_ahead(step: int, p
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         view[:] = bytes(len(view))
 
-    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    ahead = small_pieces(fetch)
     ahead.measured(MIB, CALL_S)
     assert ahead.follow(1, 0, step, 100) is None, "one read may be the only one"
     assert ahead.follow(1, step, 2 * step, 100) is not None
@@ -186,7 +191,7 @@ async def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         view[:] = bytes(range(offset, offset + len(view)))
 
-    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    ahead = small_pieces(fetch)
     assert not ahead.wants(1, 4), "one read has to be slow first"
     ahead.measured(MIB, CALL_S)
     assert ahead.wants(1, 4)
@@ -201,6 +206,31 @@ async def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -
     assert stream is not None
     assert await ahead.take(stream, 8, memoryview(bytearray(4))) == 4
     assert not ahead.wants(1, 12)
+    await ahead.close()
+
+
+async def test_what_is_in_memory_is_not_read_ahead_however_long_reads_take() -> None:
+    async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
+        view[:] = bytes(len(view))
+
+    asked = list[int]()
+
+    def in_memory(segment_id: int, offset: int) -> bool:
+        asked.append(offset)
+        return offset >= 50
+
+    ahead = small_pieces(fetch, in_memory)
+    ahead.measured(MIB, CALL_S)
+    assert ahead.follow(1, 0, 4, 100) is None
+    assert ahead.wants(1, 4)
+    assert ahead.follow(1, 4, 8, 100) is None, "the last of its bytes is in memory"
+    assert asked == [99]
+    assert not ahead.wants(1, 8), "what needs no waiting is not slow"
+    for _ in range(3):
+        ahead.measured(MIB, CALL_S)
+    ahead.follow(1, 0, 4, 40)
+    assert ahead.follow(1, 4, 8, 40) is not None, "one that ends before it is not in memory"
+    assert asked[1:] == [39, 39, 39, 39]
     await ahead.close()
 
 
@@ -338,7 +368,7 @@ async def test_reads_beside_each_other_are_not_taken_for_slow_storage() -> None:
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         raise AssertionError("nothing is ahead")
 
-    ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+    ahead = small_pieces(fetch)
 
     def slow() -> int:
         return ahead._slow_reads
