@@ -3,9 +3,10 @@
 Bytes of a segment never change, so what was read ahead stays right for ever; whether it may still
 be shown is asked again for each read. Reading ahead costs a copy, so it is done only while storage
 is slow: over a page cache it would halve the speed. A machine that is slow itself takes long for
-bytes of its page cache too, so it asks whether they are there before it reads ahead. Many bytes are copied without holding up the
-other threads of the interpreter. Here it is also decided where what is read ahead is cut, and which
-memory it is read into. Used on the event loop only, but for ``quick`` and ``wants``.
+bytes of its page cache too, so it asks whether they are there before it reads ahead. Many bytes are
+copied without holding up the other threads of the interpreter. Here it is also decided where what
+is read ahead is cut, and which memory it is read into. Used on the event loop only, but for
+``quick`` and ``wants``.
 """
 
 from __future__ import annotations

@@ -268,7 +268,8 @@ async def replay(
 
     Returns it with its index, and where that began.
     """
-    scan = await scan_log(log, claimed.found, environment)
+    kept_bytes_max = settings.unflushed_bytes_max
+    scan = await scan_log(log, claimed.found, environment, kept_bytes_max=kept_bytes_max)
     if scan.newest_epoch > claimed.epoch:
         # If the journal of this epoch stated it, the log would seem to be another one.
         raise FencedError("a newer epoch owns the log", epoch=scan.newest_epoch)
@@ -288,10 +289,14 @@ async def replay(
 
 
 async def scan_log(
-    log: FencedLog | LogReader, where: BootState, environment: Environment
+    log: FencedLog | LogReader,
+    where: BootState,
+    environment: Environment,
+    *,
+    kept_bytes_max: int = 0,
 ) -> LogScan:
     """Look at every frame that the log keeps. Raises as ``kept_frames``, and as ``logged``."""
-    look = partial(scan_frames, where=where, environment=environment)
+    look = partial(scan_frames, where=where, environment=environment, kept_bytes_max=kept_bytes_max)
     return await environment.run_blocking(LOG_POOL, partial(kept_frames, log, look))
 
 

@@ -5,7 +5,9 @@ Owner and read-only opens share these steps; they differ in what they may write.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +17,13 @@ from siltstone.container.boot.index_restore import OpenIndex, close_index, resto
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.kept_tail import KeptTail
-from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, each_frame
+from siltstone.container.state.log_scan import (
+    BATCH_BYTES_MAX,
+    LOG_POOL,
+    READS_MAX,
+    LogScan,
+    each_frame,
+)
 from siltstone.container.state.logged_frame import LoggedFrame, table_records
 from siltstone.container.state.replica import NO_MARKS, FlushMarks, Replica
 from siltstone.container.state.table_log import crc_at, read_table_log
@@ -122,7 +130,7 @@ async def build_replica(
 async def apply_appends(
     replica: Replica, log: FencedLog | LogReader, scan: LogScan, environment: Environment
 ) -> None:
-    """Read the log once more, and apply the appends that are in no chunk yet.
+    """Apply the appends that are in no chunk yet; read the log again if they are not kept.
 
     Raises:
         LogTruncatedError: the log was truncated under each of several reads.
@@ -130,6 +138,10 @@ async def apply_appends(
         CorruptDataError: as ``Replica.apply``.
     """
     start = scan.first_needed(replica.flushed_if_alive)
+    kept = scan.take_kept(start)
+    if kept is not None:
+        await _apply_kept(replica, kept)
+        return
     for left in reversed(range(READS_MAX)):
         if start > scan.newest:
             return
@@ -143,6 +155,17 @@ async def apply_appends(
             start = max(start, first)
         else:
             return
+
+
+async def _apply_kept(replica: Replica, frames: deque[LoggedFrame]) -> None:
+    size = 0
+    while frames:
+        frame = frames.popleft()
+        replica.append_from(frame)
+        size += len(frame.body)
+        if size >= BATCH_BYTES_MAX:
+            size = 0
+            await asyncio.sleep(0)  # Other containers of the loop are at work.
 
 
 async def _replay_table_log(

@@ -3,11 +3,16 @@
 The log is read twice. The first time, all but the appends is kept; of appends only where they begin
 and end, roughly. Once the tables say what was flushed, it is read again from the first append that
 was not. Each time a frame is verified, taken and forgotten.
+
+An owner has to hold what was not flushed anyway, and a log in Kafka takes long to read. So an owner
+keeps the newest frames of the first look, up to its bound of such bytes; where they reach back to
+the first append that is needed, there is no second look.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -49,19 +54,27 @@ class LogScan:
     Args:
         where: what the journal says.
         environment: the clocks.
+        kept_bytes_max: most bytes of the newest frames that are kept with their appends.
     """
 
-    def __init__(self, where: BootState, environment: Environment) -> None:
+    def __init__(self, where: BootState, environment: Environment, kept_bytes_max: int = 0) -> None:
         self.first: int | None = None
         self.newest = -1
         self.newest_epoch = 0
         self.frames: list[LoggedFrame] = []
         self.exposure = Exposure()
         self.replayed_ms = 0
+        recovered = where.recovered
         self._where = where
         self._environment = environment
         self._epoch_at_newest: int | None = None
         self._starts: dict[int, tuple[array[int], array[int]]] = {}
+        self._kept: deque[LoggedFrame] = deque()
+        self._kept_bytes = 0
+        self._kept_bytes_max = kept_bytes_max
+        # What lies below this may be truncated at any time, so nothing there is needed.
+        self._safe_index = 0 if recovered is None else recovered.safe_index
+        self._kept_from = self._safe_index
 
     def take(self, frame: Frame) -> None:
         """Look at the next frame. Raises as ``logged``."""
@@ -87,6 +100,8 @@ class LogScan:
                 kept = kept or piece.control is not ControlKind.TIME
         if changed or appended:
             self.exposure.add(frame.index, size, time_s)
+        if appended and frame.index >= self._kept_from:
+            self._keep(whole)
         if kept:
             rest = tuple(piece for piece in whole.pieces if not isinstance(piece, AppendHead))
             self.frames.append(LoggedFrame(frame.index, frame.crc, b"", rest))
@@ -116,7 +131,27 @@ class LogScan:
                 if end > length:
                     needed = index
                     break
-        return needed
+        return max(needed, self._safe_index)
+
+    def take_kept(self, start: int) -> deque[LoggedFrame] | None:
+        """The frames with appends from ``start`` on; ``None`` if the log has to be read for them.
+
+        The caller has them from then on, and may forget each one when it is applied.
+        """
+        kept, self._kept = self._kept, deque()
+        if start < self._kept_from:
+            return None
+        while kept and kept[0].index < start:
+            kept.popleft()
+        return kept
+
+    def _keep(self, frame: LoggedFrame) -> None:
+        self._kept.append(frame)
+        self._kept_bytes += len(frame.body)
+        while self._kept_bytes > self._kept_bytes_max:
+            oldest = self._kept.popleft()
+            self._kept_bytes -= len(oldest.body)
+            self._kept_from = oldest.index + 1
 
     def _note(self, head: AppendHead, index: int) -> None:
         found = self._starts.get(head.segment_id)
@@ -144,9 +179,11 @@ def frame_times(frame: LoggedFrame, environment: Environment) -> tuple[float, in
     return now_s, 0
 
 
-def scan_frames(frames: Iterator[Frame], where: BootState, environment: Environment) -> LogScan:
+def scan_frames(
+    frames: Iterator[Frame], where: BootState, environment: Environment, kept_bytes_max: int = 0
+) -> LogScan:
     """Look at frames for the first time. Blocking; raises as reading them."""
-    scan = LogScan(where, environment)
+    scan = LogScan(where, environment, kept_bytes_max)
     for frame in frames:
         scan.take(frame)
     return scan

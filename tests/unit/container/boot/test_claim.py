@@ -15,6 +15,7 @@ from siltstone.container.boot.claim import (
     replay,
     scan_log,
 )
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.owner_boot import claim
 from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.replica import NO_MARKS
@@ -402,7 +403,7 @@ def test_frames_of_a_newer_owner_end_a_boot_and_those_of_its_own_do_not(
             nothing,
             storage,
             boot.environment,
-            nothing,
+            ContainerSettings(),
             nothing,
             NO_MARKS,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from random import Random
 
@@ -21,6 +22,7 @@ from siltstone.core.records.piece import (
 )
 
 LINEAGE = bytes(range(16))
+NEW_LOG = BootState(lineage=LINEAGE, recovered=None)
 
 
 def frame(index: int, *pieces: Sequence[Buffer]) -> Frame:
@@ -42,7 +44,7 @@ def append(segment_id: int, offset: int, length: int) -> Sequence[Buffer]:
 
 
 def scan_of(*frames: Frame) -> LogScan:
-    scan = LogScan(BootState(lineage=LINEAGE, recovered=None), SystemEnvironment())
+    scan = LogScan(NEW_LOG, SystemEnvironment())
     for one in frames:
         scan.take(one)
     return scan
@@ -66,7 +68,7 @@ def test_the_second_look_begins_before_all_that_is_in_no_chunk_and_not_long_befo
     for _ in range(50):
         lengths: dict[int, int] = {}
         places: list[tuple[int, int, int]] = []
-        scan = LogScan(BootState(lineage=LINEAGE, recovered=None), SystemEnvironment())
+        scan = LogScan(NEW_LOG, SystemEnvironment())
         for index in range(1_000):
             segment_id = chance.choice([1, 1, 1, 2, 3])
             offset = lengths.get(segment_id, 0)
@@ -89,3 +91,23 @@ def test_the_second_look_begins_before_all_that_is_in_no_chunk_and_not_long_befo
 def test_an_empty_log_needs_nothing() -> None:
     scan = scan_of()
     assert (scan.first, scan.first_needed(lambda _: 0)) == (None, 0)
+
+
+def test_the_newest_frames_are_kept_up_to_a_bound() -> None:
+    scan = LogScan(NEW_LOG, SystemEnvironment(), kept_bytes_max=3_000)
+    for index in range(5):
+        scan.take(frame(index, append(1, 900 * index, 900)))
+    assert scan.take_kept(1) is None, "the first two were forgotten"
+    scan = LogScan(NEW_LOG, SystemEnvironment(), kept_bytes_max=3_000)
+    for index in range(5):
+        scan.take(frame(index, append(1, 900 * index, 900)))
+    kept = scan.take_kept(3)
+    assert kept is not None
+    assert [one.index for one in kept] == [3, 4]
+    assert all(len(one.body) > 900 for one in kept)
+
+
+def test_without_a_bound_only_an_end_without_appends_needs_no_second_look() -> None:
+    scan = scan_of(frame(0, append(1, 0, 10)), frame(1, append(1, 10, 10)))
+    assert scan.take_kept(2) == deque()
+    assert scan_of(frame(0, append(1, 0, 10))).take_kept(0) is None
