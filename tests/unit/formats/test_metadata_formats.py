@@ -54,4 +54,4 @@ def test_the_record_is_as_the_page_says() -> None:
     assert decoded.table_version - decoded.length == 1000
     assert decoded.crc_after == crc
     text = (FORMATS / "table-record.md").read_text(encoding="utf-8")
-    assert f"running sum behind it is `{crc:08x}`" in text
+    assert f"running sum after it is `{crc:08x}`" in text
