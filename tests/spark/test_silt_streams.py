@@ -106,7 +106,7 @@ def test_several_ranges_in_one_call(
             found = hadoop.read_ranges(stream, ranges, direct=direct)
             assert found == [data[at : at + count] for at, count in ranges]
     for wrong in ((len(data) - 1, 2), (2**63 - 1, 1), (2**63 - 2**31, 2**31 - 1)):
-        with pytest.raises(Py4JJavaError, match="ends behind the file"):
+        with pytest.raises(Py4JJavaError, match="ends beyond the file"):
             hadoop.read_ranges(stream, [wrong])
     assert bytes(stream.readNBytes(3)) == data[17:20]
     stream.close()

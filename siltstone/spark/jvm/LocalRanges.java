@@ -16,11 +16,11 @@ import java.util.concurrent.atomic.AtomicInteger;
 import siltstone.SiltFileSystem.Run;
 
 /**
- * Ranges of chunks that are local files, read a block at a time to where they are wanted.
+ * Reads ranges of chunks that are local files, a block at a time, directly into their targets.
  *
- * <p>Hadoop's own call reads each range into one new buffer. A range that crosses chunks, or is wider for the sake of
- * its blocks, would have to be copied out of several. Here nothing is copied but parts of blocks, and a block is
- * compared with its sum while the processor still holds it.
+ * <p>Hadoop's own call reads each range into one new buffer. A range that crosses chunks, or is widened to whole
+ * blocks, would have to be copied from several buffers. Here only parts of blocks are copied, and a block is compared
+ * with its sum while it is still in the processor's cache.
  */
 final class LocalRanges {
     private static final int THREADS = 4;
@@ -31,10 +31,10 @@ final class LocalRanges {
         return thread;
     });
 
-    /** Bytes of a chunk from an offset on, as many as the target has room for; {@code done} tells how it went. */
+    /** Bytes of a chunk from an offset on, as many as fit into the target; {@code done} has the result. */
     record Part(Run run, long at, ByteBuffer target, CompletableFuture<Void> done) {}
 
-    /** A block is not what it was. */
+    /** The content of a block has changed. */
     static final class DamagedException extends IOException {
         private static final long serialVersionUID = 1L;
         final long number;
@@ -47,7 +47,7 @@ final class LocalRanges {
 
     private LocalRanges() {}
 
-    /** Read parts of one chunk, in order, on another thread. */
+    /** Reads parts of one chunk, in order, on another thread. */
     static void read(File chunk, List<Part> parts, boolean verify) {
         POOL.execute(() -> {
             try (FileChannel channel = FileChannel.open(chunk.toPath(), StandardOpenOption.READ)) {
@@ -63,7 +63,7 @@ final class LocalRanges {
         });
     }
 
-    /** Fail those that are not done. */
+    /** Fails the parts that are not done. */
     private static void fail(List<Part> parts, Exception error) {
         for (Part part : parts) {
             part.done.completeExceptionally(error);

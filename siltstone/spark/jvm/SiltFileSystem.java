@@ -31,10 +31,10 @@ import org.apache.hadoop.util.Progressable;
 /**
  * Segments as files, read-only: {@code silt://SCHEME+AUTHORITY/FOLDER/system/files/NAME.silt/SEGMENT}.
  *
- * <p>What stands up to the last part that ends in {@code .silt} is the file manifest, at
- * {@code SCHEME://AUTHORITY/FOLDER/...}; what stands behind it is a path that the manifest knows. The manifest says
- * which bytes of which chunks make each file, and never changes, so a file has one length and one content on every
- * machine. Its bytes are specified in docs/formats/file-manifest.md.
+ * <p>The path up to and including its last part that ends in {@code .silt} is the file manifest, at
+ * {@code SCHEME://AUTHORITY/FOLDER/...}; the rest is a path inside the manifest. The manifest says which bytes of which
+ * chunks form each file, and never changes, so a file has one length and one content on every machine. Its bytes are
+ * specified in docs/formats/file-manifest.md.
  */
 public final class SiltFileSystem extends FileSystem {
     static final String SUFFIX = ".silt";
@@ -124,7 +124,7 @@ public final class SiltFileSystem extends FileSystem {
                 key = manifest.files.higherKey(key);
             } else {
                 found.add(folder(manifest, new Path(here, name.substring(0, slash))));
-                // '0' is the character behind '/': the first name behind the whole folder.
+                // '0' is the character after '/', so this is the first name after the whole folder.
                 key = manifest.files.ceilingKey(prefix + name.substring(0, slash) + '0');
             }
         }
@@ -160,7 +160,7 @@ public final class SiltFileSystem extends FileSystem {
                 }
             }
             if (i == first && found.size() == 1 && Arrays.equals(found.get(0).getHosts(), new String[] {"localhost"})) {
-                // What every file system without places answers; asking for each of the other chunks tells no more.
+                // Every file system without locations answers this; asking for the other chunks gives nothing more.
                 return new BlockLocation[] {new BlockLocation(
                     found.get(0).getNames(), found.get(0).getHosts(), start, end - start)};
             }
@@ -168,7 +168,7 @@ public final class SiltFileSystem extends FileSystem {
         return found.toArray(new BlockLocation[0]);
     }
 
-    /** Add a stretch of the file, to the last one where both lie on the same machines. */
+    /** Adds a range of the file; joins it to the last one if both are on the same machines. */
     private static void add(List<BlockLocation> found, BlockLocation block, long from, long to) throws IOException {
         if (!found.isEmpty()) {
             BlockLocation last = found.get(found.size() - 1);
@@ -193,7 +193,7 @@ public final class SiltFileSystem extends FileSystem {
         return new FileNotFoundException(path + ": " + reason);
     }
 
-    /** Where a path leads: a manifest, and a path inside it, which is empty for the manifest itself. */
+    /** The target of a path: a manifest, and a path inside it, which is empty for the manifest itself. */
     private record Place(Manifest manifest, String inside) {}
 
     private Place place(Path path) throws IOException {
@@ -219,7 +219,7 @@ public final class SiltFileSystem extends FileSystem {
         return new Place(Manifest.at(manifest, getConf()), inside);
     }
 
-    /** Undo what {@code siltstone.store.file_paths} did: {@code ~} and two hexadecimal digits are a byte. */
+    /** Reverts the escapes of {@code siltstone.store.files.paths}: {@code ~} and two hexadecimal digits are a byte. */
     static String unescaped(String part) {
         byte[] raw = part.getBytes(StandardCharsets.UTF_8);
         ByteBuffer plain = ByteBuffer.allocate(raw.length);
@@ -243,7 +243,7 @@ public final class SiltFileSystem extends FileSystem {
 
     @Override
     public void setWorkingDirectory(Path path) {
-        // Paths of silt:// are whole; nothing is relative to anything.
+        // Paths of silt:// are always absolute, so there is no working directory.
     }
 
     @Override
@@ -277,10 +277,10 @@ public final class SiltFileSystem extends FileSystem {
             "silt:// is read-only; write segments with df.write.format(\"siltstone\"): " + path);
     }
 
-    /** One chunk: where it is, and how many of its bytes are committed. */
+    /** One chunk: its path, and the number of its committed bytes. */
     record Chunk(Path path, long length) {}
 
-    /** Bytes of a file that lie behind one another in a chunk, and the CRC32C of each block that they touch. */
+    /** Bytes of a file that are contiguous in a chunk, and the CRC32C of each block that they touch. */
     record Run(long start, long length, Chunk chunk, long chunkOffset, int[] sums) {
         static final int BLOCK = 256 << 10;
 
@@ -288,12 +288,12 @@ public final class SiltFileSystem extends FileSystem {
             return start + length;
         }
 
-        /** Bytes of a block of the chunk: the last one may be shorter. */
+        /** The length of a block of the chunk; the last block may be shorter. */
         int blockLength(long number) {
             return (int) Math.min(BLOCK, chunk.length - number * BLOCK);
         }
 
-        /** Whether a whole block of the chunk is what it was. */
+        /** Whether a whole block of the chunk is unchanged. */
         boolean matches(long number, ByteBuffer data) {
             CRC32C crc = new CRC32C();
             crc.update(data);
@@ -301,9 +301,9 @@ public final class SiltFileSystem extends FileSystem {
         }
     }
 
-    /** One segment: its runs are in order and without a gap; {@code offset} is that of its first byte. */
+    /** One segment: its runs are in order and without a gap; {@code offset} is the offset of its first byte. */
     record SegmentFile(String segment, long offset, long length, Run[] runs) {
-        /** The index of the run that holds a position, by halving. */
+        /** The index of the run that holds a position, by binary search. */
         int runAt(long position) {
             int low = 0;
             int high = runs.length - 1;
@@ -319,7 +319,7 @@ public final class SiltFileSystem extends FileSystem {
         }
     }
 
-    /** What a manifest says. */
+    /** The content of a manifest. */
     static final class Manifest {
         static final int HEAD = 60;
         private static final int KEPT = 16;
@@ -336,10 +336,10 @@ public final class SiltFileSystem extends FileSystem {
         final long expiresMs;
         final long madeMs;
 
-        /** The manifest at a place, from memory or from storage; refused once it has expired. */
+        /** Returns the manifest at a place, from memory or from storage; refuses it if it has expired. */
         static Manifest at(Path place, Configuration conf) throws IOException {
             Manifest found;
-            // One read for all tasks that ask at the same time.
+            // All tasks that ask at the same time share one read.
             synchronized (CACHE) {
                 found = CACHE.get(place);
                 if (found == null) {
@@ -368,7 +368,7 @@ public final class SiltFileSystem extends FileSystem {
             }
             int version = data.getShort(4);
             if (version != 1) {
-                throw damaged("file manifest of version " + version + ", and this jar knows version 1");
+                throw damaged("file manifest has version " + version + ", and this jar knows only version 1");
             }
             if (data.getInt(HEAD - 4) != sum(raw, 0, HEAD - 4)) {
                 throw damaged("head of the file manifest does not match its sum");
@@ -429,13 +429,13 @@ public final class SiltFileSystem extends FileSystem {
             return new IOException(reason + ": " + place);
         }
 
-        /** Nothing promises that the chunks are still there once the manifest, and its pin, have expired. */
+        /** After the manifest and its pin have expired, nothing guarantees that the chunks still exist. */
         void checkAlive() throws IOException {
             long now = System.currentTimeMillis();
             if (now >= expiresMs) {
                 throw new IOException("file manifest expired at " + Instant.ofEpochMilli(expiresMs)
-                    + ", by the clock of its maker, and here it is " + Instant.ofEpochMilli(now)
-                    + "; make a new one with siltstone.spark.files(), with a longer ttl if need be: " + place);
+                    + ", by the clock of the machine that made it; the clock here says " + Instant.ofEpochMilli(now)
+                    + "; make a new one with siltstone.spark.files(), if necessary with a longer ttl: " + place);
             }
         }
 

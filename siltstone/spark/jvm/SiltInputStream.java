@@ -30,11 +30,11 @@ import siltstone.SiltFileSystem.Run;
 import siltstone.SiltFileSystem.SegmentFile;
 
 /**
- * The bytes of one segment, from its chunks, each read through the file system of its own scheme.
+ * The bytes of one segment, from its chunks; each chunk is read through the file system of its own scheme.
  *
- * <p>A chunk is opened when the first byte of it is needed, and one at a time. A read never goes beyond what the
- * manifest covers: a chunk may hold more, and a chunk that holds less is an error and no end of the file. Nothing is
- * told as a missing file, so that no setting that passes over missing files passes over lost bytes.
+ * <p>A chunk is opened when its first byte is needed; only one is open at a time. A read never goes beyond the bytes of
+ * the manifest: a chunk may hold more, and a chunk that holds less is an error, not the end of the file. No failure is
+ * reported as a missing file, so a setting that skips missing files never skips lost bytes.
  */
 final class SiltInputStream extends FSInputStream implements CanUnbuffer, StreamCapabilities {
     private static final int OPEN_AT_ONCE = 4;
@@ -137,7 +137,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
         throw failure(here, at, new EOFException());
     }
 
-    /** Copy out of the block that holds the position, after comparing all of it with its sum. */
+    /** Copies from the block that holds the position, after comparing the whole block with its sum. */
     private int readVerified(Run here, byte[] target, int offset, int wanted) throws IOException {
         long at = here.chunkOffset() + position - here.start();
         long number = at / Run.BLOCK;
@@ -147,7 +147,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
             }
             blockRun = null;
             if (!readBlock(here, number)) {
-                // Once more, past what this stream may have kept.
+                // Read it again, without what this stream may have buffered.
                 closeChunk();
                 if (!readBlock(here, number)) {
                     throw damaged(here, number);
@@ -179,7 +179,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
         return chunk;
     }
 
-    /** Open a chunk, telling its length, which spares services of objects a request. */
+    /** Opens a chunk and states its length, which saves a request to object stores. */
     private FSDataInputStream openChunk(Run here) throws IOException {
         manifest.checkAlive();
         FutureDataInputStreamBuilder builder = here.chunk().path().getFileSystem(conf).openFile(here.chunk().path());
@@ -193,7 +193,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
 
     // --- several ranges at once -------------------------------------------------------------------
 
-    /** A part of a range that lies in one run, and what is read for it: more, where blocks are verified. */
+    /** A part of a range that is in one run, and the bytes that are read for it: more if blocks are verified. */
     private static final class Piece {
         final Run run;
         final long at;
@@ -212,7 +212,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
             this.whole = whole;
         }
 
-        /** Whether one call may read both: they lie in one run, one behind the other, and go the same way. */
+        /** Whether one call may read both: they are in one run, one after the other, and are read in the same way. */
         boolean follows(Piece other) {
             return run == other.run && whole == other.whole && readAt >= other.readAt + other.readLength;
         }
@@ -228,9 +228,9 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
             if (range.getOffset() < 0 || range.getLength() < 0) {
                 throw new IllegalArgumentException("a range begins below 0 or has no length: " + range);
             }
-            // A sum of the two could wrap around.
+            // The sum of offset and length could overflow.
             if (range.getOffset() > file.length() - range.getLength()) {
-                throw new EOFException("a range ends behind the file of " + file.length() + " bytes: " + range);
+                throw new EOFException("a range ends beyond the file of " + file.length() + " bytes: " + range);
             }
             local = local && isLocal(range.getOffset(), range.getOffset() + range.getLength());
         }
@@ -282,7 +282,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
         }
     }
 
-    /** Let the file systems of the chunks read, which know best which ranges to read as one. */
+    /** Lets the file systems of the chunks read; they know best which ranges to read together. */
     private void readThrough(List<? extends FileRange> ranges, IntFunction<ByteBuffer> allocate) {
         List<Piece> pieces = new ArrayList<>();
         for (FileRange range : ranges) {
@@ -325,7 +325,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
         return found;
     }
 
-    /** The data of a range, once all its pieces are there. */
+    /** The data of a range, when all its pieces have been read. */
     private static CompletableFuture<ByteBuffer> joined(
             List<Piece> pieces, int length, IntFunction<ByteBuffer> allocate) {
         if (pieces.size() == 1 && pieces.get(0).whole) {
@@ -344,7 +344,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
         });
     }
 
-    /** Read pieces of one run through a stream of their own; what is returned ends when that is closed. */
+    /** Reads pieces of one run through a stream of their own; the result completes when that stream is closed. */
     private CompletableFuture<Void> read(List<Piece> pieces, IntFunction<ByteBuffer> allocate) {
         Run here = pieces.get(0).run;
         FSDataInputStream stream;
@@ -400,7 +400,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
         try {
             stream.close();
         } catch (IOException error) {
-            // Every byte that was asked for is here.
+            // All requested bytes have already been read.
         }
     }
 
@@ -438,7 +438,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
         }
     }
 
-    /** What went wrong while a chunk was read, with segment, chunk and offsets. */
+    /** The error of a failed read of a chunk, with segment, chunk and offsets. */
     private IOException failure(Run here, long at, Throwable error) {
         Throwable cause = error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
         if (cause instanceof LocalRanges.DamagedException damaged) {
