@@ -1,4 +1,4 @@
-# One environment, .venv, made when it is missing and brought up to date when a requirement file changes.
+# One environment, .venv, made if it is missing and updated when a requirement file changes.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -15,7 +15,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # The tests start hundreds of processes, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-# A stamp is named after what it stands for, so a changed file makes it missing.
+# The name of a stamp contains the digest of its requirement files, so after a change the stamp is
+# missing.
 digest = $(firstword $(shell cat $(1) | sha256sum))
 DEV := $(VENV)/dev-$(call digest,requirements/build.txt requirements/dev.txt)
 SPARK := $(VENV)/spark-$(call digest,requirements/build.txt requirements/dev.txt requirements/spark.txt)
@@ -36,12 +37,14 @@ setup: $(SELF) $(SPARK) jar ## make .venv with everything in it, Spark too
 demo: $(SELF) $(SPARK) jar ## the flights demo: load, read back, query with Spark
 	$(BIN)/python -m examples.flights $(ARGS)
 
-# The jar tells of which sources it is, so nothing is compiled twice. Without javac all but silt:// works; CI must have it.
+# The jar records its sources, so nothing is compiled twice. Without javac everything except silt://
+# works; CI must have javac.
 jar: | $(SELF)
 	@$(BIN)/python siltstone/spark/jvm/jar.py || test "$${CI:-}" != true
 
-# The tests of Spark, which share one session, run beside the others: each of the two often waits for something that is no processor.
-# What ARGS chooses may be in one of them only, and pytest ends with 5 where it finds nothing.
+# The tests of Spark, which share one session, run while the others run: each of the two often waits
+# without using the processor. What ARGS chooses may be in one of them only, and pytest ends with 5
+# if it finds nothing.
 test: $(SELF) $(SPARK) jar ## every test but the soak tests
 	$(BIN)/python -m services fetch --required
 	@mkdir -p build; \
@@ -52,8 +55,8 @@ test: $(SELF) $(SPARK) jar ## every test but the soak tests
 	cat build/spark-tests.log; \
 	for status in $$main $$beside; do test $$status -eq 0 -o $$status -eq $(if $(ARGS),5,0); done
 
-# What a change breaks first: rules of the source, units, and the contracts of what needs no server. Models, faults and
-# simulations are for make test.
+# What a change breaks first: rules of the source, units, and the contracts that need no server.
+# Models, faults and simulations are only in make test.
 FAST := tests/architecture tests/unit $(addprefix tests/contract/test_,memory.py memory_log.py file_log.py nfs.py)
 
 test-fast: $(SELF) ## units and contracts that need neither Spark nor a server nor patience
@@ -95,7 +98,7 @@ dist: $(SELF) jar ## wheel and sdist in dist/, and the tour run from the wheel a
 	build/clean/bin/python -m pip install --quiet --no-deps dist/siltstone-*.whl
 	cd build/clean && bin/python -I $(CURDIR)/examples/tour.py
 
-# Addresses stay out of the files: where packages come from is for each machine to say.
+# The files contain no addresses of package indexes: each machine configures its own.
 requirements: export CUSTOM_COMPILE_COMMAND = make requirements
 requirements: $(SELF) ## pin every requirement file again from its .in file
 	for name in build base dev spark fuzz bench docs; do \
