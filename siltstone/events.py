@@ -101,7 +101,7 @@ def header(length: int) -> bytes:
 
 
 def encode(payload: BytesLike) -> bytes:
-    """One event as it stands in a segment. Raises ``ValueError`` beyond 1 GiB."""
+    """One event as it is stored in a segment. Raises ``ValueError`` beyond 1 GiB."""
     view = byte_view(payload, what="an event")
     return b"".join((header(view.nbytes), view))
 
@@ -139,7 +139,7 @@ class EventDecoder:
     def feed(self, data: BytesLike) -> list[Event]:
         """Take the next bytes; return the events that end in them.
 
-        What stands before a malformed event is returned first; the next call tells of that one.
+        Events before a malformed one are returned first; the next call reports the malformed one.
 
         Raises:
             MalformedEventError: a length is too large, or does not have its check.

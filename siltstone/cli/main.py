@@ -202,7 +202,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _forget(file: IO[str]) -> None:
-    """Point a standard file to nowhere: at its end the interpreter flushes it once more."""
+    """Point a standard file to nowhere: at its end the interpreter flushes it again."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, file.fileno())

@@ -27,7 +27,7 @@ class SparkVerbs(ListedVerbs):
     """The verbs of ``spark``. Old names work, and are in no list of them."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a verb, or the one that has this name no more."""
+        """Return a verb, or the one that no longer has this name."""
         found = super().get_command(ctx, cmd_name)
         if found is None and cmd_name in OLD_NAMES:
             return _old_verb(ctx, cmd_name)

@@ -143,7 +143,7 @@ def record_groups(stream: io.RawIOBase, cutter: RecordCutter, size: int) -> Iter
         if is_whole:
             try:
                 records += cutter.end()
-            except ValueError:  # what is whole is appended all the same
+            except ValueError:  # whole records are appended anyway
                 yield from _grouped(records, size)
                 raise
         yield from _grouped(records, size)

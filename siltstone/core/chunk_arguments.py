@@ -1,6 +1,6 @@
 """What every binding checks before it speaks to its service: names, buffers and offsets.
 
-Only rules of the contract live here; a rule of one service stands in its binding.
+Only rules of the contract are here; a rule of one service is in its binding.
 """
 
 from __future__ import annotations

@@ -360,7 +360,7 @@ class StoreInUseError(StoreError):
     """A live owner holds the container; take it over explicitly, or open read-only.
 
     Attributes:
-        owner: who holds it, as the owner described itself.
+        owner: the holder, as it described itself.
     """
 
     def __init__(self, message: str, *, owner: str, **facts: Any) -> None:

@@ -22,7 +22,7 @@ OWNER_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOwner:
-    """Who holds or held the log, for people to read.
+    """The present or last holder of the log, for people to read.
 
     Attributes:
         epoch: the newest epoch that was claimed; 0 if none ever was.
@@ -153,12 +153,12 @@ class PlacedLog(Protocol):
 
 @runtime_checkable
 class DamagedLog(Protocol):
-    """What a log offers besides ``FencedLog`` so that a recovery gets what stands before damage."""
+    """What a log offers besides ``FencedLog`` so that a recovery gets the frames before damage."""
 
     def open_to_damage(self) -> LogReader:
         """A view as of ``open_read``, of a log that ends before its first damaged frame.
 
-        Its ``read`` yields what stands before, and then raises ``CorruptDataError``.
+        Its ``read`` yields the frames before it, and then raises ``CorruptDataError``.
         """
         ...
 
@@ -291,7 +291,7 @@ class FencedLog(Protocol):
         ...
 
     def holder(self) -> LogOwner:
-        """Who holds or last held the log; needs no claim."""
+        """The present or last holder of the log; needs no claim."""
         ...
 
     def open_read(self) -> LogReader:

@@ -58,7 +58,7 @@ def may_give_back(keeper: KeepsOpen) -> None:
 def gave_back(error: BaseException) -> bool:
     """Whether ``error`` is a lack of descriptors, and so what was kept open has been given back.
 
-    The call may be made once more then: if not here, another thread gave some back meanwhile.
+    The call may then be made again: if not here, another thread gave some back meanwhile.
     """
     if not is_lack(error):
         return False
@@ -70,7 +70,7 @@ def gave_back(error: BaseException) -> bool:
 
 
 def with_descriptor(call: Callable[[], T]) -> T:
-    """Make a call that opens something, once more if descriptors had to be given back first."""
+    """Make a call that opens something; repeat it if descriptors had to be given back first."""
     try:
         return call()
     except Exception as error:

@@ -186,8 +186,8 @@ class FileCalls(Protocol):
 class SystemFileCalls:
     """The operating system's own calls.
 
-    What opens something is called once more where the process had no descriptor left for it, and
-    what was kept open to save time has been given back (``open_files``).
+    A call that opens something is repeated if the process had no descriptor left for it, and what
+    was kept open to save time has been given back (``open_files``).
     """
 
     def open(

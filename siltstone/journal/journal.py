@@ -1,4 +1,4 @@
-"""The system journal of one epoch: who writes it, one record at a time.
+"""The system journal of one epoch: its writer, one record at a time.
 
 The rules that recovery relies on, and that only this file keeps:
 

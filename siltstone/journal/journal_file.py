@@ -68,7 +68,7 @@ def read_journal_file(name: str, data: Buffer, *, to_damage: bool = False) -> Jo
     Args:
         name: of the file.
         data: its content.
-        to_damage: take what stands before damage, whatever follows it. Only a recovery that may
+        to_damage: take the records before damage, whatever follows it. Only a recovery that may
             lose something asks for this.
 
     Raises:

@@ -148,7 +148,7 @@ class PinnedLayoutStore:
         return True
 
     async def state_end(self) -> None:
-        """State once more what the log holds, by a batch that changes nothing and is the last one.
+        """State again what the log holds, by a batch that changes nothing and is the last one.
 
         Raises like ``Journal.write_last_batch``.
         """

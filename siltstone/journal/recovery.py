@@ -357,7 +357,7 @@ def recovered(
     stated_epoch: int,
     passed_over: bool,
 ) -> Recovered:
-    """The state that a replay of ``files`` ended with; the warnings are those of before it."""
+    """The state at the end of a replay of ``files``; the warnings are those from before it."""
     return Recovered(
         container=container,
         epoch=epoch,

@@ -23,7 +23,7 @@ T = TypeVar("T")
 def translated(folder: Path, call: Callable[[], T], *, again: bool = True) -> T:
     """Call, and raise an error of ours if that fails.
 
-    Where there was no descriptor the call is made once more, see ``open_files``; unless there is no
+    If there was no descriptor the call is made again, see ``open_files``; unless there is no
     ``again``, as for a close, which takes effect although it failed.
     """
     try:

@@ -53,7 +53,7 @@ def range_bounds(table_id: int, start: bytes, end: bytes) -> tuple[bytes, bytes]
 
 
 version_bytes: Callable[[int], bytes] = _VERSION.pack
-"""What stands before a value in the index: the version that wrote it."""
+"""The bytes before a value in the index: the version that wrote it."""
 
 
 def stored(version: int, value: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Which events a range holds, and what stands in for events that are none.
+"""Which events a range holds, and what replaces bytes that are not events.
 
 An event belongs to the range in which it begins, and is read to its end wherever that lies. A range
 begins with an event, and where another range follows, the last event has to end exactly where that

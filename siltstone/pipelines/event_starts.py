@@ -196,7 +196,7 @@ def _walk(words: Numbers, begins: Numbers, limits: Numbers) -> Numbers:
 
 
 def _checked(words: Numbers, starts: Numbers, behind: int, end: int) -> EventStarts:
-    """Keep what stands before the first place that is no header, or whose event is not whole.
+    """Keep what is before the first place that is no header, or whose event is not whole.
 
     The lengths that are stated lead from each of ``starts`` to the next, and to ``behind``.
     """

@@ -70,7 +70,7 @@ def _is_locked(draft: Path) -> bool:
 def _beginning(path: Path) -> str:
     """How the names of drafts of ``path`` begin here.
 
-    A long name stands there as its digest: file systems take 255 bytes, some of them 143.
+    A long name is replaced by its digest: file systems take 255 bytes, some of them 143.
     """
     name = os.fsencode(path.name)
     told = path.name if len(name) <= _NAME_BYTES_MAX else sha256(name).hexdigest()[:_NAME_BYTES_MAX]

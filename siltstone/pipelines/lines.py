@@ -1,8 +1,8 @@
 """Which lines a range holds. Knows bytes and newlines, nothing of chunks or Arrow.
 
 A line belongs to the range in which it begins, and is read to its end wherever that lies; so the
-ranges of a segment give every line once. A newline is one byte, 0x0A; whatever stands before it,
-such as a carriage return, is content. Bytes after the last newline are a line too.
+ranges of a segment give every line once. A newline is one byte, 0x0A; whatever is before it, such
+as a carriage return, is content. Bytes after the last newline are a line too.
 """
 
 from __future__ import annotations

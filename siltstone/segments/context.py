@@ -59,7 +59,7 @@ class Context:
         return 2 * length if self.settings.read_back else length
 
     def takes_appends(self, chunk_id: int) -> bool:
-        """Whether the service lets a chunk of this owner be written once more."""
+        """Whether the service lets a chunk of this owner be written again."""
         capabilities = self.storage.capabilities
         if not capabilities.append:
             return False

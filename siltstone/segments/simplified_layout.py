@@ -1,9 +1,9 @@
 """The layout of Pravega's simplified long-term storage, PDP-34, known by the names of its files.
 
 Siltstone has the same shape and another format. Which chunks make a segment, in which order and up
-to which byte each counts, stands there in tables that are themselves stored in chunks, with a
-journal next to them: chunks alone do not say it. So nothing of it is read here, and it is named
-wherever a person gives it for something else.
+to which byte each counts, is there in tables that are themselves stored in chunks, with a journal
+next to them: chunks alone do not say it. So nothing of it is read here, and it is named wherever a
+person gives it for something else.
 """
 
 from __future__ import annotations

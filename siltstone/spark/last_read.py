@@ -1,4 +1,4 @@
-"""The last bytes before each position of a stream: their sum stands in the checkpoint.
+"""The last bytes before each position of a stream: their sum is in the checkpoint.
 
 Tier 1 may be put back to an older copy within one epoch. Then what was appended later has the
 offsets of what the stream has read, and a stream that continued would pass over some of it.

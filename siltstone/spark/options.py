@@ -25,7 +25,7 @@ SEGMENTS_MAX: Final = 100_000
 """Segments of one read: the driver plans over all of them at once."""
 
 ANY: Final = ""
-"""Stands in ``Offsets`` for the one segment of a read, whatever its name."""
+"""Represents in ``Offsets`` the one segment of a read, whatever its name."""
 
 Offsets = Mapping[str, int]
 """Offsets by segment name, or one under ``ANY``."""

@@ -1,4 +1,4 @@
-"""Where the records of a batch end: a stream gives whole ones only, and says so beforehand.
+"""Where the records of a batch end: a stream gives whole ones only, and says so in advance.
 
 Every class answers three questions about the bytes from a start on, at which a record begins. It
 reads as little as it can: mostly the last bytes.

@@ -1,4 +1,4 @@
-"""How far a stream has read: what stands in Spark's checkpoint. See docs/formats/stream-offset.md.
+"""How far a stream has read, as in Spark's checkpoint. See docs/formats/stream-offset.md.
 
 Pure functions: the form of an offset, and how the bytes of a batch are shared among segments.
 """

@@ -36,7 +36,7 @@ class WriteOptions:
     Attributes:
         store: absolute path of the settings file, or of the folder that holds it.
         segment: name of the segment; what names begin with, if there are several.
-        mode: what stands there for a row: a line, an event, or the value alone.
+        mode: how a row is written: as a line, an event, or the value alone.
         outputs: which segments get the rows.
         key: name of the key column; empty when there is none.
         import_mode: what becomes of segments that there are.

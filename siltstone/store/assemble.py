@@ -169,7 +169,7 @@ class Assembly:
         raise LogLostError(str(error), settings=self.settings.log_place) from error
 
     async def holder(self, index: int) -> LogOwner:
-        """Who holds or last held the log of a container; found without a claim."""
+        """The present or last holder of the log of a container; found without a claim."""
 
         def ask() -> LogOwner:
             log = self._log(index)

@@ -50,7 +50,7 @@ class Opener(Protocol):
         ...
 
     async def holder(self, index: int) -> LogOwner:
-        """Who holds or last held the log; found without a claim."""
+        """The present or last holder of the log; found without a claim."""
         ...
 
 

@@ -17,5 +17,5 @@ def of_body(kind: Checksums, buffers: Sequence[Buffer]) -> dict[str, Any]:
     digest = hashlib.md5(usedforsecurity=False)
     for buffer in buffers:
         digest.update(buffer)
-    # The SDK's own way reads the body once more, and copies it.
+    # The SDK would read the body again, and copy it.
     return {"transactional_content_md5": bytearray(digest.digest())}

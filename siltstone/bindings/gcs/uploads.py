@@ -75,8 +75,8 @@ def made(told: Any, target: Target, length: int, crc: int | None) -> Made:
     """Return the object of a success, if it is what was to be made.
 
     Raises:
-        ChunkUnavailableError: it is no answer of the service, or the object has other bytes; it
-            may be there all the same.
+        ChunkUnavailableError: it is no answer of the service, or the object has other bytes; it may
+            be there anyway.
     """
     told = whole(told, ["name", "generation", "size"], target.name, target.operation, changes=True)
     with translated(target.name, target.operation, changes=True):

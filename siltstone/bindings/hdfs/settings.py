@@ -37,7 +37,7 @@ class HdfsSettings(BaseModel):
         block_size: bytes of each block; unless set, as the NameNode says.
         connect_timeout_s: seconds for a connection to a HTTP server, and of its silence.
         deadline_s: seconds after which a call ends, and one more for each MiB that it moves.
-        lease_wait_s: seconds after which who holds a chunk open is taken for dead.
+        lease_wait_s: seconds after which a writer that holds a chunk open is taken for dead.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

@@ -1,7 +1,7 @@
 """Making chunks and adding to them: under the lease, synced, and closed before it is acknowledged.
 
 A file has one writer at a time, which holds its lease. A client that recovers the lease closes the
-file, and the handle of the holder before it is of no use any more.
+file, and the handle of the holder before it can no longer be used.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class NfsChunkStorage:
                 try:
                     self._calls.unlink(place.leaf, dir_fd=chain[-1])
                 except FileNotFoundError as error:
-                    # An NFS client that asks a restarted server again hears this of its own
+                    # An NFS client that asks a restarted server again gets this answer for its own
                     # removal; or another process was faster.
                     raise _not_found(name, "delete", Outcome.UNKNOWN) from error
             with translated(name, "delete", Effect.BEGUN):

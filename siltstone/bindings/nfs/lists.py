@@ -1,7 +1,7 @@
 """The ordered listing of a folder tree.
 
 Order is that of whole keys as UTF-8 bytes, which is not the order of names within a folder: ``a-b``
-comes before what stands in folder ``a``, since ``-`` is below ``/``. So a folder sorts as its name
+comes before the content of folder ``a``, since ``-`` is below ``/``. So a folder sorts as its name
 with a slash after it. In memory are the names of one folder a level, never the whole tree.
 """
 

@@ -1,7 +1,7 @@
 """Walking from the root folder to a chunk's folder, one part at a time, never through a link.
 
 Every step is relative to the descriptor of the folder above and refuses symbolic links, so no name
-leads out of the root, whatever stands in the folders. Nothing here knows chunks.
+leads out of the root, whatever is in the folders. Nothing here knows chunks.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class Tree:
     def open_file(self, path: bytes, flags: int) -> int | None:
         """Open what lies below the root by one call, through no link.
 
-        ``None`` says nothing: a walk to it finds it, or learns what stands in the way. An NFS
-        client that knows the name from memory asks its server for the file all the same, as it is
-        opened; one that knows it as missing may be wrong, and only a walk makes it ask.
+        ``None`` says nothing: a walk to it finds it, or learns what is in the way. An NFS client
+        that knows the name from memory asks its server for the file anyway, as it is opened; one
+        that knows it as missing may be wrong, and only a walk makes it ask.
         """
         if self._walks_only:
             return None
@@ -205,5 +205,5 @@ def is_blocked(error: OSError) -> bool:
 
 
 def is_missing(error: OSError) -> bool:
-    """Whether nothing can stand at the end of a path."""
+    """Whether nothing can be at the end of a path."""
     return is_blocked(error) or error.errno in (ENOENT, ENAMETOOLONG)

@@ -189,6 +189,6 @@ def _trusted(settings: S3Settings) -> bool | str:
 def _stay(params: dict[str, Any], **_: Any) -> None:
     """Keep the SDK from sending a request again, to the region that an answer named.
 
-    A wrong region is a mistake in the settings, and the user should hear of it.
+    A wrong region is a mistake in the settings, and the user should be told.
     """
     params.get("context", {}).setdefault("s3_redirect", {})["redirected"] = True

@@ -45,7 +45,7 @@ class Part:
         etag: what the service calls it.
         length: in bytes.
         crc: its CRC32C, if it is known.
-        sum: the same as the service said or heard it.
+        sum: the same sum, as the service stated it or was told it.
     """
 
     etag: str

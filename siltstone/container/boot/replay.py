@@ -72,7 +72,7 @@ async def build_replica(
             indexes that owners on this machine have, or had. One that is as new as the checkpoint
             is linked, which spares the download; after a kill, or while short owners write no
             checkpoint, it spares most of the replay as well.
-        marks: when a tail is large, and who is told.
+        marks: when a tail is large, and which callback is notified.
         kept: where a reader leaves the bytes of tails.
         to_damage: where the table log is damaged and frames do not continue it, the state is what
             stands before; ``where`` then ends there. Only for callers that may lose something.

@@ -136,7 +136,7 @@ def _has_no_sums(segments: ChunkedSegmentStorage, chunk: Chunk) -> bool:
 async def _verified(
     look: Look, present: ContainerSnapshot, some: Sequence[Chunk], *, deep: bool
 ) -> tuple[list[Finding], ContainerSnapshot]:
-    """Look at all at a time, then once more, one by one, where something seems wrong.
+    """Look at all together, then again, one by one, where something seems wrong.
 
     Returns what is, and the newest look.
     """

@@ -2,7 +2,7 @@
 
 A log that is put back as it was some hours ago looks whole. Only something outside it can tell that
 it once held more: opening a container compares the end of the log with what the journal states. So
-the last owner states it once more, if frames hold what nothing else has.
+the last owner states it again, if frames hold what nothing else has.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ async def settle(parts: OwnerParts, choice: CloseFlush, log_end: int) -> None:
     """
     if parts.pipeline.failure is None:
         await _settle(parts, choice, log_end)
-    # Callers hear of a failure from the pipeline, which has closed the container.
+    # The pipeline, which has closed the container, reports the failure to callers.
     if parts.pipeline.failure is not None and choice == "always":
         size = _tail_bytes(parts)
         if size:

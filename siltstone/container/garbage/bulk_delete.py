@@ -57,6 +57,6 @@ async def _one_by_one(storage: AsyncChunkStorage, names: Sequence[str]) -> dict[
             for name in names:
                 group.create_task(one(name))
     except ExceptionGroup as ended:
-        # Not a failed deletion, but the end of the container: the caller hears it plainly.
+        # Not a failed deletion, but the end of the container: the caller gets that error.
         raise ended.exceptions[0] from ended
     return failed

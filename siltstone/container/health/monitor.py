@@ -71,7 +71,7 @@ class ContainerHealth:
         clock_jump_s: how far the clock of this machine jumped last, within a day, in seconds: above
             0 ahead, below 0 back; 0 when it did not, or the caller has not run for long.
         clock_behind_s: how far the newest time that was in the log when it was opened lies in the
-            future: this clock is behind, or that of an owner before was ahead; 0 when it does not.
+            future: this clock is behind, or an earlier owner's clock was ahead; 0 when it does not.
         error: why the container is closed, such as while it is opened again after a failure: it
             is ``unavailable``, and every number is 0; ``None`` while it is open.
     """
@@ -223,7 +223,7 @@ class ReaderHealth:
         gauge: the reader's own.
         refresh: looks at the log.
         seen: what the reader shows, and the newest epoch.
-        log: tells who holds it.
+        log: says which owner holds it.
     """
 
     def __init__(

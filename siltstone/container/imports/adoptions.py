@@ -50,7 +50,7 @@ class Adoptions:
         return next(known, None)
 
     async def finalise(self, name: str) -> int | None:
-        """Let objects go that nothing needs any more, from now on and those of before. Idempotent.
+        """Let objects be deleted that nothing needs any more, now and from now on. Idempotent.
 
         Returns:
             How many were dropped before; ``None`` when this container has no such adoption.

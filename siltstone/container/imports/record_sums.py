@@ -31,7 +31,7 @@ async def record_sums(
 ) -> int:
     """Read what a segment has in place without sums, and record them; return how many bytes.
 
-    From then on reads compare with what was read now: a change of before is not noticed.
+    From then on reads compare with what was read now: an earlier change is not noticed.
 
     Raises:
         SegmentNotFoundError: there is no such segment.

@@ -32,7 +32,7 @@ class LogHead:
         container: whose log it is.
         epoch: the newest one that was claimed; 0 if none ever was.
         alive: whether a live holder is known.
-        owner: who holds it or held it last, in its own words.
+        owner: its present or last owner, as that describes itself.
         lineage: its uuid; empty for a log without history.
         first: index of the first frame that is kept.
         end: one above the newest frame that may be shown.

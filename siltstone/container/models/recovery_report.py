@@ -51,9 +51,9 @@ class SegmentRecovery:
         sealed: whether it stays sealed, at ``length``.
         missing: bytes that are lost for certain: those of a sealed segment up to its seal, and
             those below its start that were truncated anyway are not counted. 0 when none is known.
-        lost: what lies below ``length`` and is on no chunk any more; reads of it fail.
-        kept: what is on no chunk any more either, and kept in tier 1: frames of the log hold it. A
-            recovery writes it into new chunks; without one reads of it fail.
+        lost: bytes below ``length`` that are in no chunk any more; reads of them fail.
+        kept: bytes that are in no chunk any more either, but in tier 1: frames of the log hold
+            them. A recovery writes them into new chunks; without one, reads of them fail.
     """
 
     name: str

@@ -240,7 +240,7 @@ class ReadContainer:
         return self._current().reading
 
     async def _retried(self, call: Callable[[Reading], Awaitable[T]]) -> T:
-        """Run a read; when what it needs went away meanwhile, look again and run it once more."""
+        """Run a read; if what it needs was removed meanwhile, look again and repeat it."""
         view = self._current()
         try:
             return await call(view.reading)

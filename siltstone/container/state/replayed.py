@@ -55,8 +55,8 @@ class ReplicaReplay:
         """Apply what the first look at the log found, after a start from the index.
 
         Table updates come first: the log is truncated once a flush took bytes away, and the layout
-        that says so may stand in a later frame than the first append that is left. After it
-        ``append_from`` takes the frames once more.
+        that says so may be in a later frame than the first append that is left. After it
+        ``append_from`` takes the frames again.
         """
         self._replay_tables(scan.frames)
         for frame in scan.frames:

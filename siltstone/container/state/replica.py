@@ -39,7 +39,7 @@ _METADATA = index_key(METADATA_TABLE, b"")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushMarks:
-    """When a tail is large, and who is told. By default none is.
+    """When a tail is large, and which callback is notified. By default none is.
 
     Attributes:
         segment_bytes: a segment's tail of this many bytes is large.

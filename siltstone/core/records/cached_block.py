@@ -1,6 +1,6 @@
 """The head of a cached block: whose bytes they are, and their sum. Pure.
 
-A head has 4,096 bytes, little-endian, and stands before the block's bytes::
+A head has 4,096 bytes, little-endian, and is before the block's bytes::
 
     magic: "SLTK"
     kind: u8 (1)

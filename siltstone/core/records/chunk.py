@@ -60,7 +60,7 @@ class Chunk:
 
 
 def ended(chunk: Chunk) -> Chunk:
-    """The row of a chunk to which its segment writes no more.
+    """The row of a chunk to which its segment no longer writes.
 
     One in place that is open stays open: its bytes may be followed by others that were written and
     never committed by a transaction.

@@ -52,7 +52,7 @@ _RUN = struct.Struct("<QIQ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestHead:
-    """What stands at the beginning.
+    """The beginning of a manifest.
 
     Attributes:
         container: whose sweep removes it.

@@ -40,7 +40,7 @@ OVERHEAD_BYTES = HEADER_BYTES + TRAILER_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameHeader:
-    """What stands before a body, whether the frame is whole or not.
+    """The fields before a body, whether the frame is whole or not.
 
     Attributes:
         magic, kind, version, reserved, lineage, epoch, index, previous_crc, count: as in the bytes.

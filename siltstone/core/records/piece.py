@@ -10,7 +10,7 @@ Layout, little-endian::
         bytes[length]
 
 A writer mark states the newest append of an exactly-once writer in this piece. Pieces without sums
-are read, and not written any more.
+are read, but no longer written.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ Outline = AppendHead | TablePiece | ControlPiece
 
 
 def append_header(segment_id: int, offset: int, length: int, writers: list[WriterMark]) -> bytes:
-    """Encode what stands before the bytes of an append piece. Every mark has a sum."""
+    """Encode the fields before the bytes of an append piece. Every mark has a sum."""
     flags = MARKS_HAVE_SUMS if writers else 0
     header = APPEND_HEADER.pack(APPEND, flags, len(writers), segment_id, offset, length)
     if not writers:
@@ -131,7 +131,7 @@ def append_header(segment_id: int, offset: int, length: int, writers: list[Write
 
 
 def table_header(length: int) -> bytes:
-    """Encode what stands before the record of a table piece."""
+    """Encode the fields before the record of a table piece."""
     return _pack_table_header(TABLE, 0, 0, length)
 
 

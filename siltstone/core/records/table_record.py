@@ -152,7 +152,7 @@ def encoded_length(data: Buffer, offset: int) -> int | None:
 
 
 def table_record_place(data: Buffer, *, where: str) -> tuple[int, int, int]:
-    """Where the record that ``data`` begins with stands in the table log, as its head says.
+    """Where the first record of ``data`` is in the table log, as its head says.
 
     Nothing else of the record is looked at, so its own sum is not verified.
 

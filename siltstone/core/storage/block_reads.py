@@ -124,7 +124,7 @@ def read_exactly(storage: ChunkStorage, name: str, offset: int, view: memoryview
 def read_blocks(storage: ChunkStorage, blocks: BlockRange, view: memoryview) -> None:
     """Fill ``view`` with the whole blocks of ``blocks``, in one read, and verify each.
 
-    A block that does not match is read once more on its own.
+    A block that does not match is read again on its own.
 
     Args:
         storage: where the chunk lies.

@@ -1,4 +1,4 @@
-"""Whether a call to long-term storage may be sent once more, and how long to wait before."""
+"""Whether a call to long-term storage may be sent again, and how long to wait before."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def create_backup(
 
     Args:
         store: settings file of the store, or its folder. Its owner may work meanwhile.
-        place: settings file of the place, or a folder; ``docs/backup.md`` says what stands there.
+        place: settings file of the place, or a folder; ``docs/backup.md`` describes it.
         containers: which ones; ``None`` means all.
         executor: where chunks are copied; ``None`` means threads of this process.
         rate: bytes a second to the place, at least 1; ``None`` means no limit.

@@ -107,7 +107,7 @@ def _name(place: BackupPlace, number: int) -> str:
 
 
 def _held(place: BackupPlace) -> tuple[int, Claim] | None:
-    """The turn with the highest number, and who has it."""
+    """The turn with the highest number, and the process that has it."""
     prefix = f"{place.folder}{TURNS}"
     listed = (found.name for found in place.storage.list(prefix))
     names = [name for name in listed if NUMBER.fullmatch(name, len(prefix))]

@@ -261,7 +261,7 @@ def _adopted(
             raise changed(source.path) from error
         sums += extend_sums([view], offset, 0)
         progress(len(view))
-    # The commit looks once more whether this is still its version.
+    # The commit checks again whether this is still its version.
     return ImportedChunk(
         name=source.key, length=source.length, sums=tuple(sums), version=before.version
     )

@@ -28,7 +28,7 @@ class Reason(StrEnum):
     NESTED_CONCAT = "nested-concat"
     """A source that held a concat was merged: the original never opens it again."""
     UNFINISHED_CONCAT = "unfinished-concat"
-    """Some chunks of a source stand in the header and others do not."""
+    """Some chunks of a source are in the header and others are not."""
     MISSING_LAST_CHUNK = "missing-last-chunk"
     """The original says that there is no such segment."""
     MISSING_CHUNK = "missing-chunk"

@@ -21,7 +21,7 @@ from siltstone.store.assemble import storage_of
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
 
 STORAGE: Final = "storage:"
-"""What stands before a prefix of keys of the store's own long-term storage."""
+"""The text before a prefix of keys of the store's own long-term storage."""
 
 _FOLDER_BINDING: Final = "nfs"
 

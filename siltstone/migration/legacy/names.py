@@ -102,7 +102,7 @@ def segment_of_chunk(name: str) -> tuple[str, int] | None:
 def chained_names(keys: Iterable[str], naming: Naming) -> frozenset[str]:
     """Segments without header that are chains of files, as HDFS had them before 0.3.
 
-    A name does not tell whether an offset stands in it, or belongs to the segment. So a chain is
+    A name does not tell whether an offset is a part of it, or belongs to the segment. So a chain is
     what has a file that begins at 0.
     """
     if naming is Naming.FILES:

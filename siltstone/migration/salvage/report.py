@@ -45,7 +45,7 @@ class SalvageTarget:
     Attributes:
         name: below ``salvage/``.
         pieces: its bytes in order, without gaps; empty for an empty segment.
-        offset: where its first byte stood in the older segment.
+        offset: offset of its first byte in the older segment.
     """
 
     name: str

@@ -130,7 +130,7 @@ def _stopped_by_signals(spending: Spending) -> Iterator[None]:
 
 
 class _Run:
-    """What pytest asks and hears in one run."""
+    """What pytest asks and reports in one run."""
 
     def __init__(
         self,

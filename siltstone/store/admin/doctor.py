@@ -121,7 +121,7 @@ class Doctor:
     # --- logs -------------------------------------------------------------------------------------
 
     def _log(self, index: int) -> tuple[str, str]:
-        """Whether tier 1 has what long-term storage relies on, and who holds it."""
+        """Whether tier 1 has what long-term storage relies on, and which owner holds it."""
         log = self._assembly.new_log(index)
         try:
             holder = first_look_at_log(index, log.holder)

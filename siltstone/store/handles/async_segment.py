@@ -103,7 +103,7 @@ class AsyncSegment(LivingHandle):
             AppendTooLargeError: cut the data, or use ``append_from``.
             BackPressureError: no room before the deadline; nothing was appended.
             OutcomeUnknownError: the log failed; the bytes may or may not be there.
-            FencedError: another owner took over; this store is of no more use.
+            FencedError: another owner took over; this store can no longer be used.
         """
         return self._container.append(self._name, data, expected_offset)
 

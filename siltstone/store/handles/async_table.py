@@ -135,7 +135,7 @@ class AsyncTable(LivingHandle):
             BackPressureError: no room before the deadline; nothing was changed.
             SafeModeError: long-term storage has too little room; nothing was changed.
             OutcomeUnknownError: the log failed; the change may or may not be there.
-            FencedError: another owner took over; this store is of no more use.
+            FencedError: another owner took over; this store can no longer be used.
         """
         change = (check_key(key), as_bytes(value, what="value"))
         return self._container.update(self._name, (change,))

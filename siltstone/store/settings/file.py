@@ -125,7 +125,7 @@ def _composed(text: str) -> tuple[Any, yaml.Node | None]:
 def _collect(
     path: Path, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], above: tuple[int, ...]
 ) -> None:
-    """Note the line of every key below ``node`` and refuse a key that stands there twice."""
+    """Note the line of every key below ``node`` and refuse a duplicate key."""
     if id(node) in above:
         raise _error(path, key, lines, "an alias contains itself")
     above = (*above, id(node))

@@ -57,7 +57,7 @@ class Survivor:
     Attributes:
         mode: permission bits.
         content: a file's bytes; ``None`` for a folder.
-        children: what is in a folder. One file may stand in several places.
+        children: what is in a folder. One file may be in several places.
     """
 
     mode: int

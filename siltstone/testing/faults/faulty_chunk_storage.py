@@ -1,6 +1,6 @@
 """A chunk storage that fails as a test wants it: applied or not, reported or not.
 
-The model: a call may have its effect or not, and its caller may hear of it or not: four outcomes.
+The model: a call may have its effect or not, and its caller may learn of it or not: four outcomes.
 A fifth: a half of its effect. Which call has which is the ``Plan``. What may not fail: a call has
 its effect once at most, and ``close``. Nothing is random here; a plan may be.
 """
@@ -23,10 +23,10 @@ Hook = Callable[[str, str], None]
 
 
 class Fate(Enum):
-    """What becomes of one call: whether it was applied, and what its caller hears.
+    """The fate of one call: whether it was applied, and what its caller is told.
 
     ``DONE``: applied, and so reported. ``REFUSED``: not applied, and so reported (``NOT_APPLIED``).
-    ``LOST_REPLY``: applied, but its caller hears of a failure (``UNKNOWN``). ``LOST_CALL``: not
+    ``LOST_REPLY``: applied, but its caller gets a failure (``UNKNOWN``). ``LOST_CALL``: not
     applied, and its caller cannot know (``UNKNOWN``). ``TORN``: of a create or a write the first
     half is applied, of anything else nothing, and its caller cannot know (``UNKNOWN``).
     """
@@ -98,7 +98,7 @@ class FaultyChunkStorage(WrappedChunkStorage):
         calls: every call so far, in the order of their numbers.
         plan: decides; may be replaced at any time.
         before: called as ``before(operation, name)`` ahead of the inner call.
-        after: called alike when the inner call returned, before its caller hears of it.
+        after: called alike when the inner call returned, before its caller gets the answer.
     """
 
     def __init__(

@@ -70,7 +70,7 @@ class FileLayer:
             kind: one of ``KINDS``.
             number: which call, counted from now.
             error: the errno.
-            applied: whether the call has its effect all the same, as when a reply is lost.
+            applied: whether the call has its effect anyway, as when a reply is lost.
         """
         assert kind in KINDS, kind
         with self._guard:

@@ -167,7 +167,7 @@ class PowerCut(FileLayer):
             return count
 
     def ftruncate(self, fd: int, length: int) -> None:
-        """Change the length, volatile; what comes after it is no more, even if it grows again."""
+        """Change the length, volatile; what comes after it is gone, even if it grows again."""
         with self._guard:
             before = os.fstat(fd).st_size
             super().ftruncate(fd, length)

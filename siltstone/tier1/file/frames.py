@@ -92,7 +92,7 @@ def look_behind(
 
 
 def _places(piece: bytearray, starts: list[bytes]) -> list[int]:
-    """Where any of ``starts`` stands in ``piece``."""
+    """Where any of ``starts`` is in ``piece``."""
     found = []
     for start in starts:
         place = piece.find(start)

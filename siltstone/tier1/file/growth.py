@@ -27,7 +27,7 @@ HELD_S: Final = 10.0
 """A file takes at least what comes in this many seconds, if it may be that large."""
 
 FILLED_S: Final = 60.0
-"""A file gets zeros beforehand if it would be full within this many seconds."""
+"""A file gets zeros in advance if it would be full within this many seconds."""
 
 _WINDOW_S: Final = 10.0
 """The rate is that of the last one or two of these."""

@@ -23,7 +23,7 @@ MARK_BYTES: Final = MIB
 
 
 class FramePlace(NamedTuple):
-    """Where a frame stands in a file.
+    """Where a frame is in a file.
 
     Attributes:
         frame: its index.

@@ -102,7 +102,7 @@ def _advice(error: Exception) -> str | None:
 
 
 def reason(error: Exception) -> str:
-    """What happened, for people; no secret stands in it."""
+    """What happened, for people; it contains no secret."""
     text = str(error)
     name = type(error).__name__
     return repr(text if name in text else f"{name}: {text}")

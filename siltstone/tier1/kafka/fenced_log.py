@@ -288,7 +288,7 @@ class KafkaFencedLog(LogHandle):
         scan.start_at(offset)
 
     def _say_again(self) -> None:
-        """Append who holds the log, for the claim may go; see that there was no claim meanwhile."""
+        """Append the holder, as the claim may be removed; check for a claim meanwhile."""
         assert self._claim is not None, "a claimed handle has a claim"
         record = replace(self._claim.record, kind=KIND_HOLDER, above=self._epoch)
         self._last_offset = self._send([encode_claim_record(record)], 0)
@@ -373,7 +373,7 @@ class KafkaFencedLog(LogHandle):
         """See ``FencedLog.close``."""
         with self._lock:
             if self._state is HandleState.CLAIMED:
-                # A courtesy to the next owner, who does well without it.
+                # A courtesy to the next owner, which does not depend on it.
                 with suppress(SiltstoneError):
                     self._append([], KIND_END, 0)
             self.abandon()

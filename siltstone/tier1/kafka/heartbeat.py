@@ -20,7 +20,7 @@ from siltstone.tier1.kafka.client import Client
 
 BEAT_S: Final = 0.75
 SILENCE_S: Final = 3.0
-"""A holder that was not heard for this long is taken for dead: some beats may be late."""
+"""A holder without a beat for this long is taken for dead: some beats may be late."""
 LOOKS: Final = 20
 """In that time."""
 NO_GENERATION: Final = -1
@@ -139,7 +139,7 @@ class Heart:
         self._thread.start()
 
     def stop(self) -> None:
-        """Beat no more; a beat in progress is not waited for. Idempotent."""
+        """Stop beating; a beat in progress is not waited for. Idempotent."""
         self._stopped.set()
 
     def _run(self) -> None:

@@ -25,7 +25,7 @@ def check_place(
     """See that a frame stands after ``last``, with nothing in between that counts.
 
     Raises:
-        FencedError: a claim stands in between.
+        FencedError: a claim is in between.
         LogError: something else does, or records were deleted that this owner needs.
     """
     if appended.offset <= last:
@@ -86,7 +86,7 @@ def newest_epoch_behind(partition: Partition, last: int, epoch: int, deadline_s:
                 break
             where = fetched.next_offset
     except kafka_errors.OffsetOutOfRangeError:
-        # Another owner truncated what stood there.
+        # Another owner truncated what was there.
         scan = Scan(partition.topic)
         catch_up(partition, scan, deadline_s)
         newest = max(newest, scan.epoch)

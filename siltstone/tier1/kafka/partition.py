@@ -218,7 +218,7 @@ class Partition:
         return int(answer.offset)
 
     def fetch(self, offset: int, deadline: Deadline) -> Fetched:
-        """Return what stands at ``offset`` and after it, a few MiB, or nothing at the end.
+        """Return the records at ``offset`` and after it, a few MiB, or nothing at the end.
 
         Raises:
             OffsetOutOfRangeError: there is no such offset any more, or not yet.

@@ -70,7 +70,7 @@ class Holders:
             self._held[nonce] = handle
 
     def remove(self, nonce: bytes) -> None:
-        """It holds it no more. Idempotent."""
+        """It no longer holds it. Idempotent."""
         with self._lock:
             self._held.pop(nonce, None)
 

@@ -116,7 +116,7 @@ def frames_at(
 
     Raises:
         LogTruncatedError: they were truncated meanwhile.
-        CorruptDataError: another record stands there, or none.
+        CorruptDataError: another record is there, or none.
         LogError: a call failed.
     """
     done = 0

@@ -33,7 +33,7 @@ class SetAsideTopic:
         return scan
 
     def give(self, scan: Scan) -> None:
-        """Keep a scan that took whole records only; the giver uses it no more."""
+        """Keep a scan that took whole records only; the giver no longer uses it."""
         with self._lock:
             self._scan = scan
 

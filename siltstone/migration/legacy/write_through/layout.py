@@ -162,7 +162,7 @@ def header_begin(row: LegacyRow) -> str:
 def header_ahead(
     row: LegacyRow, opened: tuple[int, str] | None, begin: int, until: int
 ) -> Iterator[str]:
-    """What may stand in the header beyond what the row says, when bytes up to ``until`` are there.
+    """What may be in the header beyond what the row says, when bytes up to ``until`` are there.
 
     Args:
         row: of the segment.
