@@ -1,9 +1,10 @@
-"""Plain files in and out of segments, beside ``cp``.
+"""Plain files in and out of segments, compared with ``cp``.
 
-In place no byte is moved, so the peer of very many small files makes a link to each, ``cp -rl``.
-The peer of copies is ``cp`` and then ``sync`` of the copy: an import and an export are durable too.
-What is read is in memory. The store is open before the clock starts. Each measure deletes what it
-wrote: the next one's pages come from what that frees, and cost a guest much more otherwise.
+In place no byte is moved, so the peer for very many small files makes a link to each, ``cp -rl``.
+The peer for copies is ``cp`` and then ``sync`` of the copy, because an import and an export are
+durable too. All bytes that are read are in memory. The store is open before the clock starts. Each
+measure deletes what it wrote, so that the next one uses the freed pages: other pages cost a guest
+much more.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _singles(
         with Stopwatch() as watch:
             loop(in_flight(width, total, lambda _: append(record)))
         costs.append(watch.cpu_s / total * 1e6)
-        # What is flushed in the background meanwhile counts; what would disturb the peer does not.
+        # Flushes in the background meanwhile count; flushes that would disturb the peer do not.
         loop(store.flush())
         return total / watch.seconds
 
@@ -144,7 +144,7 @@ def _groups(
 
 
 def events_rate(store: siltstone.Store, event: bytes, total: int) -> Callable[[], float]:
-    """What measures how many events a second a thread writes without waiting for each."""
+    """Measures how many events per second a thread writes without waiting for each."""
     segment = store.create("events")
 
     def rate() -> float:

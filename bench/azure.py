@@ -1,7 +1,7 @@
-"""The binding ``azure`` on a server beside its own SDK, with the processor's time.
+"""The binding ``azure`` on a server compared with its own SDK, with processor time.
 
-Both send an MD5 with each body, which the server compares, or both send none. The binding alone
-asks that nothing be overwritten. An append blob costs both two requests.
+Both send an MD5 with each body, which the server compares, or both send none. Only the binding asks
+that nothing be overwritten. An append blob costs both two requests.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ CHUNK_BYTES = 64 * MIB
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure blobs alone, then a whole segment; nothing where the server is not."""
+    """Measure blobs alone, then a whole segment; nothing if the server is not available."""
     try:
         figures = []
         for kind, options, verbs in KINDS:
-            # What was deleted stays in the server's memory for minutes, so each has its own one.
+            # Deleted blobs stay in the server's memory for minutes, so each has its own server.
             with azure_place() as place, place.storage(**options) as storage:
                 contest = _contest(workshop, place, storage)
                 figures += contest.large(kind, verbs)

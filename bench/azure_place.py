@@ -28,8 +28,8 @@ class AzurePlace:
 
     Attributes:
         server: where it is.
-        sdk: the container as the SDK has it, as fast as it gets: no repetitions, whole blobs by one
-            request, and nothing asked beside what is measured.
+        sdk: the container in the SDK, as fast as it gets: no repetitions, whole blobs by one
+            request, and no requests besides what is measured.
     """
 
     server: Azurite

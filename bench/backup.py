@@ -1,14 +1,14 @@
-"""A first backup, a restore and a copy of a store in a folder, beside ``cp`` of the same chunks.
+"""A backup, a restore and a copy of a store in a folder, compared with ``cp`` of the same chunks.
 
 ``cp`` reads each file and writes it once; it verifies nothing, and syncs nothing: when it ends, the
-bytes are in memory, and the disk has few of them. So what is durable comes beside it only where the
-disk is as fast as memory. A second peer is ``cp`` with a ``sync`` of the file system behind it,
-since all that a backup made is durable. Of the small store, all that is read is in memory before
-the first measure. The large one has half as many bytes as the machine has memory: more than the
-kernel lets anybody leave unwritten, so that ``cp`` waits for the disk as well; and none of them is
-in memory before a measure. A backup of what was appended since has to move that and no more,
-whatever the store holds besides: its bytes are counted here, and compared with those of the new
-chunks.
+bytes are in memory, and the disk has few of them. So durable work reaches its speed only if the
+disk is as fast as memory. A second peer is ``cp`` followed by a ``sync`` of the file system,
+because everything that a backup made is durable. All bytes of the small store that are read are in
+memory before the first measure. The large store has half as many bytes as the machine has memory:
+more than the kernel lets a process leave unwritten, so that ``cp`` waits for the disk as well; and
+none of them is in memory before a measure. A second backup has to move only what was appended since
+the first, however much the store holds: its bytes are counted here, and compared with those of the
+new chunks.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def of_size(
     *,
     prepare: Callable[[Path], None],
 ) -> list[Figure]:
-    """Measure a store of so many bytes, in so many alternations; each begins with ``prepare``."""
+    """Measure a store of this size, in this many alternations; each begins with ``prepare``."""
     size = f"{total / MIB:,.0f} MiB"
     with workshop.place() as place:
         file = workshop.store(place, settings(chunk_bytes))
@@ -109,7 +109,7 @@ def settings(chunk_bytes: int) -> str:
 
 
 def append(file: Path, length: int) -> None:
-    """Append so many bytes that nothing compresses, and flush them."""
+    """Append this many incompressible bytes, and flush them."""
     with siltstone.open(file) as store:
         segment = store.create("bench", exist_ok=True)
         for begin in range(0, length, 4 * MIB):
@@ -127,7 +127,7 @@ def read_all(folder: Path) -> None:
 
 
 def forget_all(folder: Path) -> None:
-    """Have no byte of the files in memory."""
+    """Leave no byte of the files in memory."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -153,20 +153,20 @@ def restored(backups: Path, to: Path) -> None:
 
 
 def copied(source: Path, target: Path) -> None:
-    """Copy a store into another one that is there."""
+    """Copy a store into another existing one."""
     with store_view(source) as view, owned_store(target) as owned:
         check(copy(view, owned, LocalExecutor(), view.segments()))
 
 
 def check(outcomes: Iterable[ItemOutcome]) -> None:
-    """See that all of a job is well."""
+    """Check that all outcomes of a job are good."""
     for outcome in outcomes:
         if outcome.status != OK:
             raise SystemExit(f"{outcome.subject}: {outcome.status}: {outcome.message}")
 
 
 def plain(file: Path, to: Path, *, sync: bool) -> None:
-    """Let ``cp`` copy the chunks of a store into a folder that is not there."""
+    """Let ``cp`` copy the chunks of a store into a folder that does not exist yet."""
     subprocess.run(["cp", "-r", file.parent / "chunks" / "data", to], check=True)
     if sync:
         subprocess.run(["sync", "-f", to], check=True)

@@ -1,8 +1,8 @@
-"""The peer of durable appends: all that a pipeline must do, and nothing that a store adds.
+"""The peer of durable appends: what a pipeline must do, without anything that a store adds.
 
 It batches, joins, checksums, writes with ``pwritev`` and syncs, with a future for each append and
 one thread for the file. There are no segments, no fence, no frames, no back-pressure, no flush, and
-no bound: what is left is the price of Python, of the loop and of the disk.
+no bound: what is left is the cost of Python, of the loop and of the disk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BarePipeline:
         self._futures.append(future)
         if not self._is_sending:
             self._is_sending = True
-            # Not at once: what is appended in the same turn of the loop joins the batch.
+            # Not at once: appends in the same turn of the loop join the batch.
             self._loop.call_soon(self._send)
         return future
 
@@ -80,9 +80,9 @@ class PlainFile:
 
     Args:
         path: must not exist.
-        overwrite: every block was written before, so a sync has data to write and nothing else: the
-            most that the disk gives. Otherwise blocks are only reserved, as those of a log are that
-            does not use its files again; the file system notes the first write of each.
+        overwrite: every block was written before, so a sync has only data to write, and the disk
+            gives its maximum. Otherwise blocks are only reserved, as in a log that does not reuse
+            its files; the file system notes the first write of each.
     """
 
     def __init__(self, path: Path, *, overwrite: bool) -> None:
@@ -97,7 +97,7 @@ class PlainFile:
             os.fsync(self._fd)
 
     def write(self, buffers: list[bytes]) -> None:
-        """Write ``buffers`` behind what was written last, durably."""
+        """Write ``buffers`` after the last written bytes, durably."""
         size = sum(map(len, buffers))
         if self._position + size > FILE_BYTES:
             self._position = 0

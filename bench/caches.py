@@ -1,4 +1,4 @@
-"""Random reads from a service that is far away, and what the cache on a local disk saves."""
+"""Random reads from a remote service, and what the cache on a local disk saves."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from services.versitygw import PROGRAM, Versitygw
 
 MIB = 2**20
 LATENCY_S = 0.02
-"""Of every call: a bucket in the same region."""
+"""Latency of every call, as of a bucket in the same region."""
 READ_BYTES = 2**16
 PARALLEL = 8
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure reads of 64 KiB at random places, cold, and with their blocks in the cache."""
+    """Measure reads of 64 KiB at random offsets, cold, and with their blocks in the cache."""
     far = {"append": False, "latency_s": LATENCY_S}
     figures = [_figure(workshop, "memory", far, "each call 20 ms away")]
     with _server() as bucket:
@@ -63,7 +63,7 @@ def _figure(workshop: Workshop, binding: str, options: Mapping[str, Any], where:
 
 
 def _rate(file: Path, offsets: Sequence[int]) -> float:
-    """Open the store, which remembers nothing then, and read; return reads a second."""
+    """Open the store, which then remembers nothing, and read; return reads per second."""
     with Loop() as loop, async_store(loop, file) as store:
         segment = store.segment("large")
         todo = iter(offsets)

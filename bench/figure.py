@@ -10,7 +10,7 @@ from statistics import median
 
 
 class Better(Enum):
-    """Which way a unit gets better."""
+    """In which direction a unit gets better."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -18,7 +18,7 @@ class Better(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """What is measured, and which way it gets better."""
+    """What is measured, and in which direction it gets better."""
 
     text: str
     better: Better
@@ -39,12 +39,12 @@ class Figure:
 
     Attributes:
         what: what was done.
-        peer: what it is compared with.
+        peer: that with which it is compared.
         unit: of both.
-        ours: one value an alternation.
+        ours: one value for each alternation.
         theirs: the peer's, of the same alternations.
-        goal: the ratio that is wanted; ``None`` where the peer does much less work, so that the
-            figure only tells how much that is.
+        goal: the ratio that is wanted; ``None`` if the peer does much less work, so that the figure
+            only shows how much less.
     """
 
     what: str

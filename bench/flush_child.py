@@ -14,7 +14,7 @@ from bench.workshop import Loop, async_store, distinct, in_flight, peak_mib, sec
 
 APPEND_BYTES = 2**20
 WIDTH = 16
-"""Appends in flight, as of an application that reads on while the log syncs."""
+"""Appends in flight, as in an application that continues to read while the log syncs."""
 
 
 def append(file: Path, count: int) -> float:

@@ -1,4 +1,4 @@
-"""Large appends and their flush: throughput, and the memory that it takes."""
+"""Large appends and their flush: throughput, and the memory that they take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.workshop import Workshop, distinct, seconds_of
 SYNC_BYTES = 8 * 2**20
 GOAL = 0.8
 EXTRA_MIB = 300
-"""Memory that may be used beside the bound of back-pressure."""
+"""Memory that may be used in addition to the bound of back-pressure."""
 
 BOUNDS_MIB = (256, 64)
 
@@ -79,7 +79,7 @@ def _in_child(workshop: Workshop, verb: str, bound: int, count: int) -> tuple[fl
 
 
 def _write_twice(workshop: Workshop, count: int) -> float:
-    """What every byte must go through, and no more: once as a log, once as a chunk."""
+    """Only what every byte must go through: once as a log, once as a chunk."""
     make = distinct(APPEND_BYTES)
     group = SYNC_BYTES // APPEND_BYTES
 

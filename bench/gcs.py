@@ -1,7 +1,7 @@
-"""The binding ``gcs`` on a server beside its own SDK, with the processor's time.
+"""The binding ``gcs`` on a server compared with its own SDK, with processor time.
 
-Client and server share the machine, so what a client leaves of the processor is the server's. The
-binding sends a CRC32C and compares that of what it reads; the SDK is asked for none.
+Client and server share the machine, so the server uses the processor time that a client leaves. The
+binding sends a CRC32C and checks one for what it reads; the SDK is asked for none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHUNK_BYTES = 64 * MIB
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure objects alone, then a whole segment; nothing where the server is not."""
+    """Measure objects alone, then a whole segment; nothing if the server is not available."""
     try:
         with gcs_place() as place:
             with place.storage() as storage:

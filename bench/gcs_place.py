@@ -28,8 +28,8 @@ class GcsPlace:
 
     Attributes:
         server: where it is.
-        sdk: the bucket as the SDK has it, as fast as it gets: no checksums, no repetitions, and
-            nothing asked beside what is measured.
+        sdk: the bucket in the SDK, as fast as it gets: no checksums, no repetitions, and no
+            requests besides what is measured.
     """
 
     server: FakeGcs
@@ -49,7 +49,8 @@ class GcsPlace:
     def storage(self) -> Iterator[GcsChunkStorage]:
         """The binding, without the proof that this server does not pass.
 
-        It heeds the condition of an upload, so what is measured is what the service is sent.
+        It heeds the condition of an upload, so the measured requests are those that the service
+        gets.
         """
         proof.PROOFS.take((self.server.endpoint, BUCKET))
         storage = GcsChunkStorage(GcsSettings.model_validate(self.options))
@@ -79,7 +80,7 @@ def gcs_place() -> Iterator[GcsPlace]:
             credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
             client_options={"api_endpoint": server.endpoint},
         )
-        # A thread would else ask for the bucket meanwhile.
+        # Otherwise a thread would ask for the bucket meanwhile.
         client._bucket_metadata_cache = None
         try:
             yield GcsPlace(server=server, sdk=client.bucket(BUCKET))

@@ -1,6 +1,6 @@
-"""The binding ``hdfs`` on a server beside its own client, with the processor's time.
+"""The binding ``hdfs`` on a server compared with its own client, with processor time.
 
-Both sync what they write and close it. The binding alone compares what it sees with what the
+Both sync what they write and close it. Only the binding compares what it sees with what the
 NameNode knows, and gives each call a thread and a deadline.
 """
 
@@ -28,7 +28,7 @@ TURNS = 3
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure files alone, then a whole segment; nothing where the server is not."""
+    """Measure files alone, then a whole segment; nothing if the server is not available."""
     try:
         with hdfs_place() as place:
             with place.storage() as storage:

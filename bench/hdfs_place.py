@@ -28,7 +28,7 @@ class HdfsPlace:
 
     Attributes:
         server: where it is.
-        sdk: the client that the binding uses, as it comes.
+        sdk: the client that the binding uses, without changes.
     """
 
     server: Hdfs
@@ -54,7 +54,7 @@ class HdfsPlace:
             storage.close()
 
     def put(self, number: int, body: bytes) -> None:
-        """Write a file by the client alone, synced, as the binding's are."""
+        """Write a file by the client alone, synced like the binding's files."""
         options = WriteOptions(
             overwrite=False, create_parent=True, permission=None, replication=None, block_size=None
         )
@@ -84,7 +84,7 @@ def hdfs_place() -> Iterator[HdfsPlace]:
         server = Hdfs(program)
     with server:
         server.start()
-        # Like the binding's it is never dropped, which could hang.
+        # Like the binding's client it is never dropped, because that could hang.
         client = RawClient(server.url, {}, None, None, None, None)
         _kept.append(client)
         yield HdfsPlace(server=server, sdk=client)

@@ -1,7 +1,7 @@
-"""The log ``kafka`` on a broker of this machine, beside kafka-python's producer and the file log.
+"""The log ``kafka`` on a broker of this machine, next to kafka-python's producer and the file log.
 
-The broker syncs before it answers, for both. The producer keeps as many records on their way as it
-likes, but where one is waited for.
+The broker syncs before it answers, for both. The producer keeps as many records in flight as it
+likes, except where each record is waited for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TAKEOVER_LIMIT_MS = 5_000.0
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure appends and what follows the death of an owner; nothing where the broker is not."""
+    """Measure appends and what follows an owner's death; nothing if the broker is not available."""
     try:
         with workshop.place() as folder, kafka_place(folder) as place:
             return [
@@ -56,7 +56,7 @@ def run(workshop: Workshop) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rig:
-    """Who takes part.
+    """The participants.
 
     Attributes:
         loop: runs both stores.

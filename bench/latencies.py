@@ -1,14 +1,15 @@
 """How long an append takes while half and most of the possible load is on the store.
 
-What the store takes is measured first, in the same process: a closed loop with a fixed number of
-appends in flight. Then parts of that rate are offered, whether earlier appends are acknowledged or
-not: a burst each millisecond, and every append counts from the moment when its burst was due, so a
-pause of the store, or of the loop, shows in all that came meanwhile. An offered rate that the store
-did not keep up with is told as such, for then the times say how long the queue grew, and no more.
+The rate that the store can take is measured first, in the same process: a closed loop with a fixed
+number of appends in flight. Then parts of that rate are offered, whether earlier appends are
+acknowledged or not: a burst each millisecond. Every append counts from the moment when its burst
+was due, so a pause of the store, or of the loop, shows in all appends that came meanwhile. If the
+store did not keep up with an offered rate, this is reported, because the times then only say how
+long the queue grew.
 
-Now and then Python's collector looks at every object of the process, and all of it waits. What an
-application can do about that (``gc.freeze`` behind the opening, see the operator's page) is done
-here, and left out for one of the rates, to show what it is worth.
+From time to time Python's collector looks at every object of the process, and the whole process
+waits. What an application can do about that (``gc.freeze`` after the opening, see the operator's
+page) is done here, and left out for one of the rates, to show its effect.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from siltstone import AsyncSegment
 RECORD_BYTES = 100
 BURST_COUNT = 100
 BURSTS = 10
-"""In flight together in the closed loop: 1,000 appends, made as those of the open one are."""
+"""In flight together in the closed loop: 1,000 appends, made as in the open loop."""
 TICK_S = 0.001
 OFFERS = ((0.5, True), (0.8, True), (0.5, False))
-"""Parts of the rate of the closed loop, and whether what was there before is frozen."""
+"""Parts of the rate of the closed loop, and whether earlier objects are frozen."""
 QUANTILES = (0.5, 0.99, 0.999)
 SYNC_BYTES = 4096
 REACHED = 0.98
-"""The part of the offered appends that is acknowledged in time when the store keeps up."""
+"""The part of the offered appends that is acknowledged in time if the store keeps up."""
 
 
 @dataclass(slots=True)
 class Load:
-    """What one rate was offered for a while, round by round.
+    """The results of one offered rate, round by round.
 
     Attributes:
         offered: appends a second.
@@ -64,7 +65,7 @@ class Load:
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure what the store takes, then the times at parts of it, and those of plain syncs."""
+    """Measure the store's rate, then the times at parts of it, and the times of plain syncs."""
     loads = {offer: Load() for offer in OFFERS}
     synced: dict[float, list[float]] = {quantile: [] for quantile in QUANTILES}
     with (
@@ -89,7 +90,7 @@ def run(workshop: Workshop) -> list[Figure]:
 
 @contextmanager
 def _collector(is_frozen: bool) -> Iterator[None]:
-    """Hide what is there already from the collector, if it is to be."""
+    """Hide existing objects from the collector, if asked to."""
     gc.collect()
     if is_frozen:
         gc.freeze()
@@ -129,13 +130,13 @@ def _figures(
 
 
 def _rate(loop: Loop, segment: AsyncSegment, bursts: int) -> float:
-    """Appends a second with as many in flight as are of use."""
+    """Appends per second with as many in flight as are useful."""
     record = os.urandom(RECORD_BYTES)
     numbers = iter(range(bursts))
 
     async def work() -> None:
         for _ in numbers:
-            # Acknowledged in their order: who waits for the last one has waited for all.
+            # Appends are acknowledged in order: waiting for the last one is waiting for all.
             await [segment.append(record) for _ in range(BURST_COUNT)][-1]
 
     async def all_of_them() -> None:

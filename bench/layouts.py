@@ -1,7 +1,7 @@
 """Segments of very many chunks: to locate one, to end many, to join segments by rows alone.
 
-Long-term storage and tier 1 are memory here, and the rows of segments of many chunks are made
-without them: what is measured is the layer and its index.
+Long-term storage and tier 1 are in memory here, and the rows of segments of many chunks are made
+without them: only the layer and its index are measured.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _segment(loop: Loop, container: Container, length: int, step: int) -> str:
 
 
 def _chunks(loop: Loop, container: Container, chunks: int) -> str:
-    """Make the rows of a segment of so many chunks of 1 MiB; return its name."""
+    """Make the rows of a segment of this many chunks of 1 MiB; return its name."""
     name = f"segment-{next(_numbers)}"
     parts = container._parts
 
@@ -161,12 +161,12 @@ def _locate(workshop: Workshop, loop: Loop, container: Container) -> Figure:
 
 
 def _ending(workshop: Workshop, loop: Loop, container: Container, verb: str) -> Figure:
-    """End many chunks: what one costs, of many and of few."""
+    """End many chunks: the cost of one chunk, among many and among few."""
     many, few = workshop.pick(10_000, 500), workshop.pick(1_000, 50)
 
     def end(chunks: int) -> float:
         name = _chunks(loop, container, chunks)
-        # Garbage of before must not be in the way.
+        # Earlier garbage must not interfere.
         loop(container.flush())
         loop(container.collect())
 
@@ -191,7 +191,7 @@ def _ending(workshop: Workshop, loop: Loop, container: Container, verb: str) -> 
 
 
 def _concat(workshop: Workshop, loop: Loop, container: Container) -> Figure:
-    """Join sources whose bytes stay where they are, against bytes that are written once more."""
+    """Join sources whose bytes stay where they are, against bytes that are written again."""
     sources = workshop.pick(1_000, 15) // workshop.rounds
 
     def join() -> float:

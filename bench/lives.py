@@ -22,7 +22,7 @@ SMALL_BYTES = 100
 SMALL_AIM = 11_475.0
 LIFE_AIM = 686.0
 """What Pravega's layer of segments does on a machine like those of these pages, each write synced:
-so many small appends to 16 segments, and lives as below."""
+this many small appends to 16 segments, and lives as below."""
 WRITTEN_TWICE_GOAL = 0.8
 LARGE_APPENDS = 200
 LARGE_AIM = 753e6 / MIB_BYTES
@@ -33,7 +33,7 @@ UNFLUSHED = "\nflush:\n  bytes: 1GiB\n  age: 1h\nback_pressure:\n  bytes: 1GiB\n
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure each beside plain writes of the same bytes, or beside a bound."""
+    """Measure each against plain writes of the same bytes, or against a bound."""
     with (
         workshop.place() as place,
         Loop() as loop,
@@ -51,7 +51,7 @@ def run(workshop: Workshop) -> list[Figure]:
 
 
 def _once(workshop: Workshop, loop: Loop, log: PlainFile) -> list[Figure]:
-    """One append of 1 MiB after the other, durable each, and flushed when the clock has stopped."""
+    """One append of 1 MiB after the other, each durable, and flushed after the clock stopped."""
     with workshop.place() as place, async_store(loop, workshop.store(place, UNFLUSHED)) as store:
         ours, write_all = _large_ways(workshop, loop, store, "once", log)
         values, plain = alternate(workshop.rounds, ours, write_all)
@@ -66,7 +66,7 @@ def _once(workshop: Workshop, loop: Loop, log: PlainFile) -> list[Figure]:
 def _large(
     workshop: Workshop, loop: Loop, store: AsyncStore, files: tuple[PlainFile, PlainFile]
 ) -> list[Figure]:
-    """One append of 1 MiB after the other, durable each, while what was appended is flushed."""
+    """One append of 1 MiB after the other, each durable, while earlier appends are flushed."""
     log, chunk = files
     ours, write_all = _large_ways(workshop, loop, store, "large", log)
     make, total = distinct(MIB_BYTES), workshop.pick(LARGE_APPENDS, 10)
@@ -109,9 +109,9 @@ def _large_ways(
 ) -> tuple[Callable[[], float], Callable[[], float]]:
     """The rates of appends of 1 MiB, and of as many plain writes.
 
-    The bytes are there before, unless they are made meanwhile. A store keeps what is not flushed,
+    The bytes exist in advance, unless they are made meanwhile. A store keeps what is not flushed,
     so its writer makes each 1 MiB in new memory, which costs a virtual machine half as much as the
-    append; a plain writer has the same memory again and again.
+    append; a plain writer uses the same memory again and again.
     """
     segment = loop(store.create(name))
     total = workshop.pick(LARGE_APPENDS, 10)
@@ -138,7 +138,7 @@ def _large_figures(
     values: Sequence[float],
     peers: Sequence[tuple[str, Sequence[float], float | None]],
 ) -> list[Figure]:
-    """Appends of 1 MiB beside peers, and beside the bound."""
+    """Appends of 1 MiB against peers, and against the bound."""
     return [
         Figure(
             what=f"append 1 MiB, 1 in flight, {how}",
@@ -187,7 +187,7 @@ def _flushed(
 
 
 def _several(workshop: Workshop, loop: Loop, store: AsyncStore) -> Figure:
-    """Small appends to several segments at a time, each waiting for its own."""
+    """Small appends to several segments at a time, each segment waiting for its own append."""
     segments = [loop(store.create(f"several/{number}")) for number in range(SEGMENTS)]
     record = os.urandom(SMALL_BYTES)
     total = workshop.pick(40_000, 800)

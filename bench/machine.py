@@ -44,7 +44,7 @@ def _loop() -> str:
 
 
 def _file_system(folder: Path) -> str:
-    """The type of the mount that ``folder`` lies on: the one with the longest path to it."""
+    """The type of the mount that holds ``folder``: the one with the longest path to it."""
     place = folder.resolve()
     found = ("unknown", Path("/"))
     for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():

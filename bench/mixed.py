@@ -28,14 +28,14 @@ WRITERS = 32
 PAUSE_S = 0.002
 LOOK_S = 1.0
 NUMBER = re.compile(r"[-_][0-9a-f]{8,}.*|[-_]\d+")
-"""What tells one thread of a pool from the next."""
+"""What distinguishes the threads of a pool."""
 LATE_S = 3.0 * FLUSH_AGE_S
-"""An oldest byte that waits longer has been passed over for others. It leaves the log behind two
+"""If the oldest byte waits longer, others were preferred to it. It leaves the log after two
 flushes, that of its segment and that of the tables, and each may have to wait for its turn."""
 
 
 class Watch:
-    """What is looked at once a second."""
+    """What is sampled once a second."""
 
     def __init__(self) -> None:
         self.memory_mib: list[float] = []
@@ -49,7 +49,7 @@ class Watch:
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Play, and tell of memory, of the oldest unflushed byte and of the threads."""
+    """Play, and report memory, the oldest unflushed byte and the threads."""
     seconds, count = workshop.pick(600, 3), workshop.pick(10_000, 100)
     watch = Watch()
     with workshop.place() as place, Loop() as loop:
@@ -137,7 +137,7 @@ def _memory_mib() -> float:
 
 
 def _threads_s() -> dict[str, float]:
-    """Seconds of the processor by names of threads, without their numbers."""
+    """Seconds of processor time by names of threads, without their numbers."""
     ticks = os.sysconf("SC_CLK_TCK")
     names = {thread.native_id: thread.name for thread in threading.enumerate()}
     spent: defaultdict[str, float] = defaultdict(float)

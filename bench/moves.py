@@ -1,11 +1,10 @@
-"""Copies between folders and a bucket, and what compares them, beside ``cp`` and the SDK.
+"""Copies between folders and a bucket, and their comparisons, next to ``cp`` and the SDK.
 
-The peer of a folder is ``cp`` of the same chunks, with a ``sync`` behind it where what is compared
-is durable; the peer of a bucket is boto3, which puts and gets the same files whole, four at a time.
-None of them verifies anything. A comparison reads each byte twice, once on either
-side; it is rated by the bytes of one side. Its peer copies the bytes of one side; in a bucket what
-only reads them stands beside it. What is read is in memory, and so are the server's
-objects.
+The peer for a folder is ``cp`` of the same chunks, followed by a ``sync`` if the compared work is
+durable; the peer for a bucket is boto3, which puts and gets the same files whole, four at a time.
+Neither verifies anything. A comparison reads each byte twice, once on either side; it is rated by
+the bytes of one side. Its peer copies the bytes of one side; for a bucket there is also a peer that
+only reads them. All bytes that are read are in memory, and so are the server's objects.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ WIDTH: Final = 4
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure moves and comparisons by wall; those of a bucket where the server is."""
+    """Measure moves and comparisons by wall; those of a bucket if the server is available."""
     chunk = workshop.pick(64, 2) * MIB
     total = workshop.pick(16, 2) * chunk
     with workshop.place() as place:
@@ -57,7 +56,7 @@ def run(workshop: Workshop) -> list[Figure]:
 
 
 class _Moves:
-    """One store in a folder, and what is made of it."""
+    """One store in a folder, and what is made from it."""
 
     def __init__(self, workshop: Workshop, place: Path, chunk: int, total: int) -> None:
         self._workshop = workshop
@@ -72,7 +71,7 @@ class _Moves:
         self._numbers = count()
 
     def in_folders(self) -> list[Figure]:
-        """A copy compared, a backup verified, a legacy layout brought and compared."""
+        """A copy compared, a backup verified, a legacy layout imported and compared."""
         with self._workshop.place() as place:
             target = self._workshop.store(place, self._settings)
             copied(self._file, target)
@@ -175,7 +174,7 @@ class _Moves:
         return place.boto3.get_object(Bucket=BUCKET, Key=f"sdk/{number}")["Body"].read()
 
     def _got(self, place: S3Place, *, sync: bool) -> float:
-        """Let the SDK bring every chunk into a folder."""
+        """Let the SDK copy every chunk into a folder."""
         with self._workshop.place() as folder:
 
             def save(place: S3Place, number: int) -> None:
@@ -194,7 +193,7 @@ class _Moves:
                 return seconds_of(work)
 
     def _bring(self, legacy: Path) -> float:
-        """Bring a legacy layout into a new store."""
+        """Import a legacy layout into a new store."""
         with self._workshop.place() as folder:
             target = self._workshop.store(folder, self._settings)
             return seconds_of(lambda: _brought(target, legacy))
@@ -206,7 +205,7 @@ class _Moves:
     def _figures(
         self, ways: Mapping[str, Callable[[], float]], peer: str, theirs: Callable[[], float]
     ) -> list[Figure]:
-        """What takes so many seconds as a rate, beside the peer's."""
+        """Seconds of a measure as a rate, next to the peer's."""
         measured = alternate(self._workshop.rounds, *ways.values(), theirs)
         *ours, other = map(self._rates, measured)
         return [

@@ -13,7 +13,7 @@ import siltstone
 from bench.workshop import Loop, Stopwatch, peak_mib
 
 LOOKS = 1_000
-"""Segments that are asked for behind the opening, so that what is loaded on use counts too."""
+"""Segments that are asked for after the opening, so that loading on first use counts too."""
 
 
 def main() -> None:

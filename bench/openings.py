@@ -1,4 +1,4 @@
-"""Opening a store of many segments, as its owner and beside one."""
+"""Opening a store of many segments, as its owner and as a reader next to one."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ APPEND_BYTES = 2**20
 
 
 def main() -> None:
-    """Append so much, say so, and wait."""
+    """Append this much, say so, and wait."""
     file, count = Path(sys.argv[1]), int(sys.argv[2])
     make = distinct(APPEND_BYTES)
     with siltstone.open(file) as store:

@@ -1,6 +1,6 @@
 """Tables and creations of segments against embedded engines, every call awaiting durability.
 
-SlateDB and LMDB are compared where they are installed (``make peers``); RocksDB always is.
+SlateDB and LMDB are compared if they are installed (``make peers``); RocksDB always is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Batch = Callable[[Iterator[tuple[bytes, bytes]]], None]
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure all that is there, alone and many at a time."""
+    """Measure all available engines, alone and many at a time."""
     slatedb, lmdb = optional("slatedb.uniffi"), optional("lmdb")
     figures = []
     for width, (full, quick) in SIZES.items():
@@ -73,7 +73,7 @@ class _Contest:
         self._value = os.urandom(VALUE_BYTES)
 
     def ours(self, store: AsyncStore) -> dict[str, Measure]:
-        """What Siltstone does; to the others both are one put."""
+        """What Siltstone does; for the others both are one put."""
         table = self._loop(store.create_table("table"))
         numbers = count()
 
@@ -86,7 +86,7 @@ class _Contest:
         }
 
     def rate(self, put: Callable[[bytes, bytes], Awaitable[object]]) -> float:
-        """Puts a second, so many in flight."""
+        """Puts per second, with this many in flight."""
         keys, value = self._keys, self._value
 
         def one(number: int) -> Awaitable[object]:
@@ -194,7 +194,7 @@ async def _shut(database: Any) -> None:
 
 
 def optional(name: str) -> ModuleType | None:
-    """The module if it is installed; otherwise say that it is left out."""
+    """The module if it is installed; otherwise print that it is left out."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,14 +1,14 @@
 """A scrub on threads, in tasks of Spark, and in plain Python.
 
-Two stores of the same bytes or so: very many small chunks, and a few large ones. Plain Python opens
-each file, reads it and computes one checksum, in one process; it knows the paths beforehand and
-checks nothing else. Processor time is that of the driver, of the JVM and of its Python workers
-together.
+There are two stores of about the same bytes: very many small chunks, and a few large ones. Plain
+Python opens each file, reads it and computes one checksum, in one process; it knows the paths in
+advance and checks nothing else. Processor time is that of the driver, of the JVM and of its Python
+workers together.
 
-A job of Spark costs much whatever its tasks do: the plan, its way to the workers and back. So the
-same job whose step does nothing is measured too, and told apart; the figures of Spark beside plain
-Python have that cost in them. Each way is gone three times before it counts, as the JVM compiles
-what it does often.
+A job of Spark has a high cost whatever its tasks do: the plan, and its way to the workers and back.
+So the same job with a step that does nothing is measured too, and shown separately; the figures
+that compare Spark with plain Python include that cost. Each way is run three times before it
+counts, because the JVM compiles what it does often.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WARM_UPS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A store: so many chunks of so many bytes."""
+    """A store: the count of its chunks, and the bytes of each."""
 
     chunks: int
     chunk_bytes: int
@@ -155,7 +155,7 @@ def measure(
 
 
 def apart(shape: Shape, count: int, spent: Mapping[str, Spent]) -> list[Figure]:
-    """What the job of Spark costs whatever it does, and what the chunks cost beside that."""
+    """What the job of Spark costs whatever it does, and what the chunks cost in addition."""
     pairs = zip(spent[SPARK].cpu_s, spent[NOTHING].cpu_s, strict=True)
     return [
         Figure(
@@ -177,7 +177,7 @@ def apart(shape: Shape, count: int, spent: Mapping[str, Spent]) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nothing:
-    """Work that says of each chunk that it is well."""
+    """Work that reports each chunk as good."""
 
     rate: int | None = None
 

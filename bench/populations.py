@@ -73,7 +73,7 @@ def _compared(
 
 
 def _fill(file: Path, count: int) -> None:
-    """Make empty segments; what is left in the log and in the index is what their making left."""
+    """Make empty segments; log and index hold only what their making left."""
     with Loop() as loop, async_store(loop, file) as store:
         loop(in_flight(min(WIDTH, count), count, lambda number: store.create(f"some/{number:09}")))
 

@@ -20,17 +20,17 @@ CPU_S_MIN: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What the alternations of one way took, each in seconds."""
+    """What the alternations of one way took, in seconds."""
 
     wall_s: list[float]
     cpu_s: list[float]
 
     def per_wall(self, amount: float) -> list[float]:
-        """How much of ``amount``, which each alternation does, a second of the clock does."""
+        """``amount``, which each alternation does, per second of the clock."""
         return [amount / spent for spent in self.wall_s]
 
     def per_cpu(self, amount: float) -> list[float]:
-        """How much of it a second of the processor does."""
+        """``amount`` per second of the processor."""
         return [amount / spent for spent in self.cpu_s]
 
 
@@ -40,13 +40,13 @@ def spend(
     ways: Mapping[str, Callable[[], object]],
     after: Callable[[], object] = lambda: None,
 ) -> dict[str, Spent]:
-    """Go all ``ways`` by turns, so that each pair is of neighbours; tell what each took.
+    """Run all ``ways`` in turn, so that each pair is of neighbours; return what each took.
 
     Args:
         warm_ups: turns before those that count.
         rounds: turns that count.
         ways: by name.
-        after: tidies up behind each of them, and is not measured.
+        after: tidies up after each of them, and is not measured.
     """
     cpus: dict[str, list[float]] = {name: [] for name in ways}
 
@@ -70,7 +70,7 @@ def spend(
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and of all below it, the ended ones included."""
+    """CPU seconds of this process and of all below it, including the ended ones."""
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}
     for entry in Path("/proc").iterdir():

@@ -22,12 +22,12 @@ READ_BYTES = 8 * MIB
 PIECE_BYTES = 2**16
 SMALL_BYTES = (100, 2**16)
 BLOCK_BYTES = 256 * 1024
-"""What has one checksum, so a small read that verifies reads as much."""
+"""Bytes with one checksum, so a small read that verifies reads as much."""
 
 SEQUENTIAL_GOAL = 0.7
 VERIFIED_GOAL = 0.9
 REMEMBERED_GOALS = {2**16: 0.5}
-"""By size; of fewer bytes Python's own work is most."""
+"""By size; with fewer bytes, most is Python's own work."""
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -94,7 +94,7 @@ def _sequential(workshop: Workshop, file: Path, paths: Sequence[Path], count: in
 
 
 def _file(workshop: Workshop, file: Path, paths: Sequence[Path]) -> Figure:
-    """Files of ``io``, read as programs do that know nothing of segments."""
+    """Files of ``io``, read as by programs that know nothing of segments."""
     most = workshop.pick(256, 24) * MIB
 
     def read(opened: BinaryIO) -> int:
@@ -139,7 +139,7 @@ def _random(
     remembered = []
 
     def ours() -> float:
-        # A store that was just opened remembers no block as verified.
+        # A store that was just opened does not remember any block as verified.
         with Loop() as loop, async_store(loop, file) as store:
             segment = store.segment("large")
 

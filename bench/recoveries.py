@@ -102,13 +102,13 @@ def _timed(file: Path, call: Callable[[], object]) -> float:
 
 
 def _owned_s(file: Path, call: Callable[[], object]) -> float:
-    """Seconds of a call behind an owner, and without what is on his disks."""
+    """Seconds of a call after an owner, and without the owner's disks."""
     _owned(file)
     return _timed(file, call)
 
 
 def _owned(file: Path) -> None:
-    """Let an owner have the store: a recovery that nobody came after would only be finished."""
+    """Let an owner open the store: without that, a recovery would only be finished."""
     siltstone.recover(file, accept_loss=True)
     siltstone.open(file).close()
 
@@ -125,7 +125,7 @@ def _list(file: Path) -> None:
 
 
 def _calls(file: Path) -> int:
-    """Requests of one recovery, with a log in memory that is as good as gone."""
+    """Requests of one recovery, with an empty log in memory instead of the lost one."""
     _owned(file)
     environment = SystemEnvironment()
     assembly = assembled(file, environment)

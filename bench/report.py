@@ -1,4 +1,4 @@
-"""The page that runs write: each part has a section of its own, as the last run of it left it."""
+"""The page that runs write: each part has its own section, from the last run of that part."""
 
 from __future__ import annotations
 

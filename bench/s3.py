@@ -1,8 +1,8 @@
-"""The binding ``s3`` on a real server beside its own SDK and obstore, with the processor's time.
+"""The binding ``s3`` on a real server, next to its own SDK and obstore, with processor time.
 
-Client and server share the machine, so what a client leaves of the processor is the server's. The
-peers sign the bodies they send, as the binding does without TLS; it alone sends a CRC32C besides,
-and asks that nothing be overwritten.
+Client and server share the machine, so the server uses the processor time that a client leaves. The
+peers sign the bodies that they send, as the binding does without TLS; only the binding also sends a
+CRC32C, and asks that nothing be overwritten.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 SMALL_BYTES = 4 * 2**10
 OF_BOTO3, OF_OBSTORE = 0.95, 0.9
 CPU, SMALL_CPU = 0.87, 0.83
-"""At most 1.15 times as much of the processor, and 1.2 times for small objects."""
+"""At most 1.15 times as much processor time, and 1.2 times for small objects."""
 
 GOAL_BYTES = 8 * MIB
-"""From here on the speed has a goal: smaller objects are a matter of the processor alone."""
+"""From this size on the speed has a goal: smaller objects depend on the processor alone."""
 
 BY_OBSTORE = ", transport: obstore"
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure objects alone, then whole segments; nothing where the server is not."""
+    """Measure objects alone, then whole segments; nothing if the server is not available."""
     try:
         with (
             s3_place() as place,
@@ -55,7 +55,7 @@ def run(workshop: Workshop) -> list[Figure]:
 
 
 class _Contest:
-    """The same objects through three clients; what is read, by both transports of the first."""
+    """The same objects through three clients; reads by both transports of the first."""
 
     def __init__(
         self, workshop: Workshop, place: S3Place, storage: S3ChunkStorage, other: S3ChunkStorage
@@ -69,7 +69,8 @@ class _Contest:
     def large(self) -> list[Figure]:
         """Objects of 1 to 64 MiB, several at a time."""
         figures = []
-        # Of reads that take a twentieth of a second, a pause of the server would be all one sees.
+        # In reads that take a twentieth of a second, a pause of the server would hide everything
+        # else.
         totals = {"put": self._workshop.pick(128, 16), "get": self._workshop.pick(512, 16)}
         for size, width in ((1, 1), (8, 4), (64, 4)):
             for verb, total in totals.items():

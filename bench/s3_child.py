@@ -18,7 +18,7 @@ READ_BYTES = 8 * 2**20
 
 
 class CountedReads:
-    """How many ranges were asked for; each is one request."""
+    """How many ranges were requested; each is one request."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -38,7 +38,7 @@ class S3Place:
     Attributes:
         server: where it is.
         boto3: the SDK as fast as it gets while bodies are protected: signed, no repetitions, no
-            second checksum beside the signature.
+            second checksum in addition to the signature.
         obstore: the same of the Rust library.
     """
 
@@ -107,7 +107,7 @@ def s3_place() -> Iterator[S3Place]:
 
 @contextmanager
 def temporary_files_in_memory() -> Iterator[None]:
-    """Where there is such a place and it has room."""
+    """Whether there is such a place and it has room."""
     kept = tempfile.tempdir
     writable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
     if writable and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:

@@ -42,9 +42,9 @@ class Peer:
 
     Attributes:
         text: of the figure.
-        in_flight: ranges on their way.
+        in_flight: ranges in flight.
         verified: whether it takes the sum of each block, and compares it with none.
-        goal: of ours beside it.
+        goal: of ours compared with it.
     """
 
     text: str
@@ -62,7 +62,7 @@ PEERS = (
     Peer(text=f"{_RANGES} one behind the other, not verified", in_flight=1),
 )
 LINKS = {"a link of 10 Gbit/s": "10gbit", "a link of 5 Gbit/s": "5gbit"}
-"""What lies between a machine and its service, where it is not the same machine."""
+"""The link between a machine and a service on another machine."""
 REQUESTS = Unit(text="requests", better=Better.LOWER)
 
 
@@ -75,7 +75,7 @@ def run(workshop: Workshop, place: S3Place) -> list[Figure]:
 
 
 def _over_a_link(workshop: Workshop, text: str, rate: str) -> list[Figure]:
-    """The same by processes whose loopback moves no more than a link does."""
+    """The same by processes whose loopback is as slow as a link."""
     link = f"ip link set lo up; tc qdisc add dev lo root tbf rate {rate} burst 1mb latency 50ms"
     child = [sys.executable, "-m", "bench.link_child", str(workshop.folder), str(workshop.quick)]
     try:
@@ -134,7 +134,7 @@ def in_order(workshop: Workshop, place: S3Place) -> dict[str, list[float]]:
 
 
 def in_order_figures(rates: Mapping[str, list[float]], where: str = "") -> list[Figure]:
-    """The same as figures; ``where`` says what lies between."""
+    """The same as figures; ``where`` names the link."""
     return [
         Figure(
             what=f"read_into in order, 8 MiB each, verified, transport: {transport}{where}",

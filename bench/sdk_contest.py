@@ -1,6 +1,6 @@
 """The same objects through a binding and through its own SDK, with the processor's time.
 
-Client and server share the machine, so what a client leaves of the processor is the server's.
+Client and server share the machine, so the server uses the processor time that a client leaves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Client:
 
     Attributes:
         put, get: the calls, given a number.
-        name: as a table has it, if there are more than two.
+        name: as in a table, if there are more than two.
         rates: MiB or calls a second.
         cpu_ms: milliseconds of the processor for each MiB or call.
     """
@@ -60,8 +60,8 @@ def take_turns(
 
     Args:
         workshop: how often.
-        clients: the first makes what is got.
-        empty: removes all objects, which takes no time of anybody's.
+        clients: the first makes what is read.
+        empty: removes all objects, which is not counted.
         verb: ``put`` or ``get``.
         count: how many objects.
         width: how many at a time.
@@ -95,9 +95,9 @@ class Contest:
         workshop: how large a run is.
         peer: name of the SDK.
         clients: the binding and the SDK, for objects of a length.
-        empty: removes all objects, which takes no time of anybody's.
-        turns: how many times as many objects one turn has, but for the largest: where a turn is
-            short, a pause of the server would be all that it tells.
+        empty: removes all objects, which is not counted.
+        turns: how many times as many objects one turn has, except for the largest: in a short turn,
+            a pause of the server would hide everything else.
     """
 
     workshop: Workshop
@@ -118,7 +118,7 @@ class Contest:
         return figures
 
     def small(self, kind: str, length: int) -> list[Figure]:
-        """Objects of so many bytes."""
+        """Objects of this size."""
         figures = []
         count = self.workshop.pick(200 * self.turns, 8)
         for width in (1, 4):

@@ -1,7 +1,7 @@
 """One flush of a large segment, or one read of it, in a process of its own.
 
-So its peak of memory is known. ``python -m bench.segment_child FILE flush|read COUNT`` prints one
-JSON object.
+In this way its peak of memory is known. ``python -m bench.segment_child FILE flush|read COUNT``
+prints one JSON object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A large segment flushed to a binding and read back, beside its client that puts as many bytes."""
+"""A large segment flushed to a binding and read back, and its client that puts as many bytes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from bench.workshop import Workshop, seconds_of
 CHUNK_BYTES = 64 * MIB
 WIDTH = 4
 PEAKS_MIB = {"flush": 556, "read": 300}
-"""Of a flush: the bound of back-pressure and what is allowed beside it."""
+"""Of a flush: the bound of back-pressure and what is allowed in addition."""
 LARGE_ROUNDS = 2
-"""A gibibyte says the same each time."""
+"""A gibibyte gives the same result each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentContest:
-    """What is flushed, and by whom else.
+    """What is flushed, and which client does the same.
 
     Attributes:
         workshop: where and how large.
@@ -36,7 +36,7 @@ class SegmentContest:
         empty: removes all objects.
         child: the module that flushes and reads, each time in a process of its own.
         quick_mib: MiB of a quick run.
-        told: what the processes told, by verb.
+        told: what the processes reported, by verb.
     """
 
     workshop: Workshop

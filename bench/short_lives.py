@@ -1,7 +1,7 @@
 """Owners that live for seconds: what many of them write and leave, and what the next opening costs.
 
 SQLite does the same lives next to them: a process or a connection that opens the database, inserts
-one row, and closes. Bytes, memory and processor time are bounded; each bound stands as a peer.
+one row, and closes. Bytes, memory and processor time are bounded; each bound is shown as a peer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Ran:
 
     Attributes:
         seconds: from its start to its end.
-        processor_s: of user and of system.
+        processor_s: user and system time.
         peak_mib: most memory that it had.
         written_mib: to file systems.
     """
@@ -69,7 +69,7 @@ def run(workshop: Workshop) -> list[Figure]:
 
 
 def _lives(workshop: Workshop) -> list[Figure]:
-    """One append or one row a life, in this process and by the command."""
+    """One append or one row per life, in this process and by the command."""
     lives = workshop.pick(LIVES, 3)
     with workshop.place() as place, Loop() as loop:
         file = workshop.store(place)
@@ -239,7 +239,7 @@ print(json.dumps({
     "written_mib": used.ru_oublock * 512 / 2**20,
 }))
 """
-"""Starts a process from a small one: the peak that the kernel tells begins with the starter's."""
+"""Starts a process from a small one: the kernel's peak begins with the peak of the starter."""
 
 
 def _ran(command: Sequence[str], data: bytes) -> Ran:
@@ -267,7 +267,7 @@ def _count(folder: Path, pattern: str) -> int:
 
 
 def _owner(file: Path, count: int, end: str) -> None:
-    """Make the segments and end: killed, closed, or as many owners that live shortly."""
+    """Make the segments and end: killed, closed, or as many short owners."""
     share = count if end != "short" else SHORT_COUNT
     for begin in range(0, count, share):
         _make(file, begin, min(begin + share, count), end)

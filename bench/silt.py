@@ -1,4 +1,4 @@
-"""Segments as files in Spark, beside plain files of the same bytes, read by Spark's own readers."""
+"""Segments as files in Spark, and plain files of the same bytes, read by Spark's own readers."""
 
 from __future__ import annotations
 

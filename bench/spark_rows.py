@@ -81,7 +81,7 @@ def write(place: Path, store: Path, length: int) -> int:
 
 
 class Bench:
-    """The same bytes read in several ways, by turns."""
+    """The same bytes read in several ways, in turn."""
 
     def __init__(
         self, workshop: Workshop, spark: SparkSession, place: Path, store: Path, length: int
@@ -132,8 +132,8 @@ class Bench:
             ("lines as rows", "lines", "spark.read.text of one file", "text", 0.5),
             ("blocks of 1 MiB as rows", "blocks", "spark.read.text of one file", "text", 0.85),
             ("the same as events, value STRING", "strings", "lines as rows", "lines", 1.0),
-            # The JVM makes an array of each value that is BINARY, as those of events are that come
-            # without a schema.
+            # The JVM makes an array for each BINARY value, and events without a schema are
+            # BINARY.
             ("the same as events, value BINARY", "events", "lines as rows", "lines", None),
             ("the same as events, both BINARY", "events", "lines, value BINARY", "binary", 1.0),
             ("the same lines, value BINARY", "binary", "lines as rows", "lines", None),
@@ -158,7 +158,7 @@ class Bench:
                     theirs=spent[theirs].per_wall(mib),
                 )
             )
-        # The header of an event is longer than a newline: by the bytes that are read it is more.
+        # The header of an event is longer than a newline, so more bytes are read.
         with siltstone.open(self._store, read_only=True) as store:
             framed = store.segment("events").info().length / MIB
         figures.append(
@@ -170,7 +170,7 @@ class Bench:
                 theirs=spent["lines"].per_cpu(mib),
             )
         )
-        # Spark begins processes for each query, however little it reads.
+        # Spark starts processes for each query, however little it reads.
         rest = [
             max(CPU_S_MIN, all_of_it - beginning)
             for all_of_it, beginning in zip(spent["stream"].cpu_s, spent["one"].cpu_s, strict=True)
@@ -223,7 +223,7 @@ class Bench:
 
 
 class Arrivals:
-    """A running query that tells which rows came."""
+    """A running query that reports which rows came."""
 
     def __init__(self, frame: DataFrame, checkpoint: Path) -> None:
         self._came: Queue[str] = Queue()

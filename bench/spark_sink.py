@@ -1,12 +1,12 @@
-"""Rows of Spark into a segment, beside ``df.write.text``, and commits of very many batches.
+"""Rows of Spark into a segment, next to ``df.write.text``, and commits of very many batches.
 
-The same lines, read from plain files, go by turns into a new segment and into a new folder of text.
+The same lines, read from plain files, go in turn into a new segment and into a new folder of text.
 Processor time is that of the JVM and of its Python workers together. Ours is durable when it
-returns; a text file of Spark is in the page cache. A third way hands the lines to Python by Arrow,
-as Spark does for any sink in Python, and drops them: what that takes is nothing of ours.
+returns; a text file of Spark is in the page cache. A third way passes the lines to Python by Arrow,
+as Spark does for any sink in Python, and drops them: this cost is not ours.
 
-Then the ends of batches of a stream, each with a session of its own, compared with the first ones
-of the same run: with one owner, with a claim for each step, and all of it by Spark.
+Then come the ends of batches of a stream, each with a session of its own, compared with the first
+ones of the same run: with one owner, with a claim for each step, and everything by Spark.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ FILE_BYTES: Final = 64 * MIB
 BATCH: Final = b"one line of a batch of a stream\n" * 100
 GOAL: Final = 0.6
 AT_ONCE: Final = "\ngarbage:\n  delay: 0s\n"
-"""What was written is deleted before the next turn, as the peer's is."""
+"""The written bytes are deleted before the next turn, like the peer's."""
 FLAT: Final = 0.8
-"""Of the time of the first batches; neighbours of one kind differ by as much."""
+"""A ratio to the time of the first batches; neighbours of one kind differ by as much."""
 
 TENTHS: Final = 10
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure whole writes by processor and by wall, and whether commits take longer and longer."""
+    """Measure whole writes by processor and by wall, and whether commits get slower."""
     try:
         from siltstone.spark import session
     except ImportError as error:
@@ -60,7 +60,7 @@ def run(workshop: Workshop) -> list[Figure]:
             return [
                 *writes(workshop, spark, place),
                 *figures,
-                # A JVM that has just begun is slower, whatever it does.
+                # A JVM that has just started is slower, whatever it does.
                 flat("a batch from segment to segment by Spark", batches[len(batches) // TENTHS :]),
             ]
         finally:
@@ -131,9 +131,9 @@ def writes(workshop: Workshop, spark: SparkSession, place: Path) -> list[Figure]
 
 
 def use_memory(place: Path, length: int) -> None:
-    """Leave as much free memory as a turn needs that was used a moment ago, whatever came before.
+    """Leave as much recently used free memory as a turn needs, whatever came before.
 
-    Memory that was free for some seconds is dear where a machine shares it with others.
+    Memory that was free for some seconds is expensive if a machine shares it with others.
     """
     scratch, piece = place / "scratch", bytes(MIB)
     with scratch.open("wb") as file:
@@ -143,7 +143,7 @@ def use_memory(place: Path, length: int) -> None:
 
 
 def drop(frame: DataFrame, rows: int) -> None:
-    """Let Spark hand all rows to Python by Arrow, as any sink in Python asks of it, and no more."""
+    """Let Spark pass all rows to Python by Arrow, as for any sink in Python, and nothing else."""
 
     def count(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow
@@ -155,7 +155,7 @@ def drop(frame: DataFrame, rows: int) -> None:
 
 
 def flat(what: str, took_s: Sequence[float]) -> Figure:
-    """The last tenth of what took so long, beside the first."""
+    """The last tenth of these times, compared with the first."""
     size = max(1, len(took_s) // TENTHS)
     return Figure(
         what=f"{what}, the last {size:,} of {len(took_s):,}",
@@ -212,7 +212,7 @@ def by_claims(place: Path, batches: int) -> list[float]:
             pickle.dumps(source.streamWriter(schema, overwrite=False))
         )
         rows = iter([pyarrow.RecordBatch.from_pydict({"value": lines})])
-        # Outside of a task nothing tells the query.
+        # Outside of a task nothing names the query.
         message = replace(planned.write(rows), query="bench")
         start = time.monotonic()
         source.streamWriter(schema, overwrite=False).commit([message], number)
@@ -222,7 +222,7 @@ def by_claims(place: Path, batches: int) -> list[float]:
 
 
 def by_spark(spark: SparkSession, place: Path, batches: int) -> list[float]:
-    """Seconds of each trigger of a query that copies a segment, so much in a batch."""
+    """Seconds of each trigger of a query that copies a segment, this much in a batch."""
     files = {name: siltstone.init(place / f"batches-{name}") for name in ("from", "to")}
     with siltstone.open(files["from"]) as store:
         segment = store.create("s")

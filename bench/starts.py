@@ -1,4 +1,4 @@
-"""What the command costs before and after its work: the processor's time of whole processes."""
+"""What the command costs before and after its work: processor time of whole processes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bench.figure import MILLISECONDS, Figure, alternate
 from bench.workshop import Workshop
 
 SQLITE = ("-c", "import sqlite3")
-"""A library with a store in files, imported and no more."""
+"""A library with a store in files, only imported."""
 
 NOTHING = ("-c", "pass")
 
 RUNS = 11
-"""A process is short and machines are busy, so the median of a few says little."""
+"""A process is short and machines are busy, so the median of a few runs says little."""
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -59,7 +59,7 @@ def run(workshop: Workshop) -> list[Figure]:
 
 
 def _processor(place: Path, arguments: tuple[str, ...]) -> Callable[[], float]:
-    """Return what runs Python with ``arguments`` and tells the milliseconds of the processor."""
+    """Return a call that runs Python with ``arguments`` and returns processor milliseconds."""
     variables = {key: text for key, text in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
     def run() -> float:

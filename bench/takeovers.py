@@ -14,7 +14,7 @@ from bench.workshop import Loop, Stopwatch, Workshop
 
 MIB = 2**20
 SIZES_MIB = ((25, 1), (50, 2), (100, 3))
-"""What only the log has when the owner dies, in a full and in a quick run."""
+"""Bytes that only the log has when the owner dies, in a full and in a quick run."""
 LIMIT_MS = 2_000.0
 SETTINGS = """
 back_pressure:
@@ -33,7 +33,7 @@ def run(workshop: Workshop) -> list[Figure]:
 def takeovers(
     workshop: Workshop, make_store: Callable[[Path, str], Path], limit_ms: float
 ) -> list[Figure]:
-    """Kill an owner with more and more that is not flushed, and open the store again.
+    """Kill owners with more and more unflushed bytes, and open the store again each time.
 
     Args:
         workshop: where and how large.

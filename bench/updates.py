@@ -1,6 +1,6 @@
 """Creations of segments, and tables: small commits of metadata, and reads of them.
 
-SlateDB is compared where it is installed (``make peers``); RocksDB always is.
+SlateDB is compared if it is installed (``make peers``); RocksDB always is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PUTS_AIM = 100_000.0
 ROWS_AIM = 500_000.0
 GETS_AIM = 100_000.0
 PUT_COST_GOAL = 0.13
-"""Processor time of a put, of which the bare pipeline has no checksum, key, index or version."""
+"""Processor time of a put; the bare pipeline has no checksum, key, index or version for it."""
 
 COMMIT_COUNT = 1_000
 COMMITS_IN_FLIGHT = 4
@@ -38,7 +38,7 @@ VALUE_BYTES = 100
 
 Costs = list[float]
 Batch = Callable[[range], None]
-"""Puts the keys of so many numbers at once, durably."""
+"""Puts the keys of this many numbers at once, durably."""
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -247,7 +247,7 @@ class _Parts:
         return self._total / watch.seconds
 
     def _logged_bytes(self, operation: Callable[[int], Awaitable[object]]) -> int:
-        """Do the operation some times; return by how much each lets the table log grow."""
+        """Do the operation several times; return how much each one grows the table log."""
         before = self._table_version()
         self._loop(in_flight(1, 10, operation))
         return (self._table_version() - before) // 10

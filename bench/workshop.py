@@ -28,7 +28,7 @@ class Workshop:
 
     Attributes:
         folder: everything is written below it, Siltstone's bytes and the peers'.
-        quick: only see that all of it works.
+        quick: only check that everything works.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class Workshop:
             shutil.rmtree(path)
 
     def store(self, place: Path, settings: str = "") -> Path:
-        """Make a store with ``settings``, lines of YAML, besides the defaults; return its file."""
+        """Make a store with ``settings``, lines of YAML besides the defaults; return its file."""
         file = siltstone.init(place / "store")
         with file.open("a", encoding="utf-8") as text:
             text.write(settings)
@@ -126,7 +126,7 @@ def seconds_of(call: Callable[[], object]) -> float:
 def peak_mib() -> float:
     """Return the most memory that this process has had, in MiB.
 
-    Not ``ru_maxrss``: that begins with what the process had that started this one.
+    Not ``ru_maxrss``: that begins with the memory of the process that started this one.
     """
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmHWM:"):
