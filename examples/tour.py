@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def segments(store: siltstone.Store) -> None:
-    """Append, read, and see where the bytes lie."""
+    """Append, read, and see where the bytes are."""
     segment = store.create("sensors/roof")
     offset = segment.append(b"21.5\n")  # durable when this returns
     segment.append_many([b"21.6\n", b"21.7\n"])  # one commit
@@ -47,7 +47,7 @@ def exactly_once(store: siltstone.Store) -> None:
     again = writer.append(b"one pair of boots\n", sequence=1)
     assert first == again
     assert segment.info().length == 18
-    print("the same order was sent twice and is there once")
+    print("the same order was sent twice and is stored once")
 
 
 def tables(store: siltstone.Store) -> None:
@@ -65,7 +65,7 @@ def tables(store: siltstone.Store) -> None:
             conditions=[VersionIs(stock.name, b"boots", version)],
         )
     except siltstone.ConditionFailedError:
-        print("somebody else was faster, so nothing was sold twice")
+        print("another sale was first, so nothing was sold twice")
     left = stock.get(b"boots")
     assert left is not None
     assert left.value == b"2"

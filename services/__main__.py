@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fetch(names: Sequence[str], *, only_required: bool) -> int:
-    """Fetch; fail for a service that was named, or that this run must have."""
+    """Fetch; fail for a service that was named or that this run must have."""
     failed = False
     for name in dict.fromkeys([*names, *(required() if only_required else ())]):
         try:
@@ -78,7 +78,7 @@ def _run(names: Sequence[str]) -> int:
 
 
 def _servers(name: str, authority: Authority) -> list[Server]:
-    """The servers of a service, not started: with TLS too, where there is such a way."""
+    """The servers of a service, not started; also one with TLS, if the service has one."""
     try:
         program = _program(name)
     except UnavailableError as error:

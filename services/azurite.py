@@ -1,7 +1,7 @@
-"""Azurite: the emulator of Azure Blob Storage that its makers give away. Runs on Node, MIT.
+"""Azurite: the free emulator of Azure Blob Storage by its makers. Runs on Node, MIT.
 
-It saves what it knows of its blobs on a timer. So a kill loses what was acknowledged a moment ago,
-which says nothing about the service: end it by ``stop``, or wait ``SAVED_S`` before ``kill``.
+It saves its state of blobs on a timer. So a kill loses what was acknowledged a moment ago, which
+says nothing about the service: end it by ``stop``, or wait ``SAVED_S`` before ``kill``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from services.npm_program import NpmProgram
 PROGRAM = NpmProgram(name="azurite", pin="3.37.0", script="dist/src/blob/main.js")
 ACCOUNT = "siltstonetests"
 KEY = base64.b64encode(b"canary-" + os.urandom(57)).decode()
-"""It occurs nowhere else, so wherever it is found it has leaked."""
+"""It occurs nowhere else, so if it is found anywhere it has leaked."""
 SAVED_S = 8.0
-"""After this much silence all is saved."""
+"""After this much silence everything is saved."""
 
 
 class Azurite(HttpServer):

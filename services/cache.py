@@ -1,6 +1,6 @@
-"""Where programs are kept that were fetched: outside the checkout, by name and pin.
+"""Where fetched programs are kept: outside the checkout, by name and pin.
 
-``SILTSTONE_CACHE`` names the folder; unless it is set, ``siltstone`` in the user's cache folder.
+``SILTSTONE_CACHE`` names the folder; by default it is ``siltstone`` in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def program_folder(name: str, pin: str) -> Path:
 
 
 def install(name: str, pin: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder of a program; let ``make`` fill an empty one when there is none yet.
+    """Return the folder of a program; let ``make`` fill an empty one if there is none yet.
 
-    It appears by a rename, when it is complete. Of several processes that want the same one at a
+    It appears by a rename, when it is complete. If several processes want the same one at the same
     time, one makes it and the others wait.
     """
     folder = program_folder(name, pin)
@@ -41,7 +41,7 @@ def install(name: str, pin: str, make: Callable[[Path], None]) -> Path:
         if folder.is_dir():
             return folder
         half = f".{folder.name}."
-        # Only the holder of the lock makes these, so what is here was left by one that died.
+        # Only the holder of the lock makes these, so an existing one was left by one that died.
         for leftover in folder.parent.glob(f"{half}*"):
             shutil.rmtree(leftover)
         scratch = Path(tempfile.mkdtemp(prefix=half, dir=folder.parent))

@@ -23,7 +23,7 @@ class Service:
     Attributes:
         program: what is run.
         make: gives a server that is not started yet.
-        make_tls: gives one with TLS; ``None`` where tests need none.
+        make_tls: gives one with TLS; ``None`` if tests need none.
     """
 
     program: Program
@@ -63,7 +63,7 @@ SERVICES = {
 }
 
 LIBRARIES: dict[str, Program] = {hadoop_aws.PROGRAM.name: hadoop_aws.PROGRAM}
-"""What tests need other than services: it is only fetched."""
+"""What tests need besides services: it is only fetched."""
 
 
 def required() -> tuple[str, ...]:

@@ -27,10 +27,10 @@ class Authority:
     """Signs certificates, and keeps all files in one folder.
 
     Args:
-        folder: where; it is made if need be.
+        folder: where; it is made if necessary.
 
     Attributes:
-        bundle: absolute path of what a client has to trust.
+        bundle: absolute path of the certificates that a client must trust.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""fake-gcs-server: Google Cloud Storage over a folder or in memory, for what needs no condition.
+"""fake-gcs-server: Google Cloud Storage over a folder or in memory, for tests without conditions.
 
-It checks the generation of an upload and of nothing else, so it can show neither a fenced delete
-nor a fenced join. Built with Go, BSD-2-Clause.
+It checks only the generation of an upload, so it can show neither a fenced delete nor a fenced
+join. Built with Go, BSD-2-Clause.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FakeGcs(HttpServer):
         self._program = program
 
     def command(self) -> Sequence[str]:
-        """See ``Server``; objects are kept in memory, where each name is one of its own."""
+        """See ``Server``; objects are kept in memory, where each name is independent."""
         line = [str(self._program), "-scheme", "http", "-host", "127.0.0.1"]
         line += ["-port", str(self.port), "-backend", "memory", "-log-level", "error"]
         return [*line, "-external-url", self.endpoint, "-public-host", self.address]

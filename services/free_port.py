@@ -12,7 +12,7 @@ TRIES = 100
 
 
 def free_port() -> int:
-    """Return a port that was free a moment ago, and that no outgoing connection is given.
+    """Return a port that was free a moment ago, and that no outgoing connection gets.
 
     So a server that was killed finds its port free when it comes back.
     """

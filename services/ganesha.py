@@ -60,7 +60,7 @@ class Ganesha(Server):
         guest: the client; it runs.
 
     Attributes:
-        narrow: the folder of each narrow export but ``FULL``, which only the guest sees.
+        narrow: the folder of each narrow export except ``FULL``, which only the guest sees.
     """
 
     def __init__(self, program: Path, guest: NfsGuest) -> None:
@@ -82,7 +82,7 @@ class Ganesha(Server):
     def command(self) -> Sequence[str]:
         """See ``Server``."""
         pid = self.folder / "pid"
-        pid.unlink(missing_ok=True)  # One that was killed left it.
+        pid.unlink(missing_ok=True)  # A killed server left it.
         self._own_log.unlink(missing_ok=True)
         options = ["-F", "-f", self._configuration, "-L", self._own_log, "-p", pid]
         # The mount is in a namespace of the server alone, so it ends with it. Where mounts of this
@@ -117,7 +117,7 @@ class Ganesha(Server):
             return False
 
     def log(self) -> str:
-        """Its own log of this life, after what it wrote elsewhere."""
+        """Its own log of this life, after its other output."""
         try:
             own = self._own_log.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

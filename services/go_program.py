@@ -36,7 +36,7 @@ class GoProgram:
         return path if path.is_file() else None
 
     def fetch(self) -> Path:
-        """Return the program; build it when it was not yet.
+        """Return the program; build it if it was not built yet.
 
         Raises:
             UnavailableError: there is no Go, or the build failed.
@@ -52,7 +52,7 @@ class GoProgram:
             "GOBIN": str(folder),
             "GOMODCACHE": str(kept / "mod"),
             "GOCACHE": str(kept / "build"),
-            # Else a user who clears the cache has to change modes first.
+            # Otherwise a user who clears the cache would have to change modes first.
             "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip(),
         }
         try:

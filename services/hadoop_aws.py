@@ -1,6 +1,6 @@
 """Hadoop's connector to S3, for the tests in which Spark reads a bucket. Java, Apache-2.0.
 
-It is no server, and 660 MB: it is fetched by those who want these tests.
+It is not a server, and has 660 MB: fetch it only if you want these tests.
 """
 
 from __future__ import annotations
@@ -16,4 +16,4 @@ PROGRAM = MavenProgram(
     pin="3.5.0",
     sums=Path(__file__).with_name("hadoop_aws.sha256"),
 )
-"""Of the version of the Hadoop inside pyspark."""
+"""The version of the Hadoop inside pyspark."""

@@ -1,6 +1,6 @@
 """HDFS: a NameNode and two DataNodes of Apache Hadoop, each a process of its own.
 
-Java, Apache-2.0. The user who starts it is its super-user.
+Java, Apache-2.0. The user that starts it is its super-user.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ JAVA_OPTIONS = (
 MAIN = "org.apache.hadoop.hdfs.server"
 FORMAT_S = 60
 COPIES = 2
-"""Of each block, and DataNodes. With one, the client waits half a second for each new file."""
+"""Copies of each block, and DataNodes. With one, the client waits 0.5 s for each new file."""
 LOGGING = """log4j.rootLogger=WARN,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.target=System.err
@@ -61,7 +61,7 @@ class _Role(HttpServer):
     @property
     @abstractmethod
     def main(self) -> str:
-        """The class that is run."""
+        """The Java class that is run."""
 
     @abstractmethod
     def options(self) -> Mapping[str, object]:
@@ -78,7 +78,7 @@ class _Role(HttpServer):
         return {"HOME": str(self.folder), "HADOOP_CONF_DIR": str(self.folder / "conf")}
 
     def beans(self, query: str) -> dict[str, object]:
-        """What the process tells of itself; nothing while it starts."""
+        """What the process reports about itself; nothing while it starts."""
         connection = http.client.HTTPConnection(self.address, timeout=5)
         try:
             connection.request("GET", f"/jmx?qry={query}")
@@ -91,7 +91,7 @@ class _Role(HttpServer):
 
     def _configure(self) -> None:
         conf = self.folder / "conf"
-        # Its HTTP servers insist on these folders; empty ones do.
+        # Its HTTP servers insist on these folders; empty ones are enough.
         for part in ("hdfs", "datanode", "static"):
             (conf / "webapps" / part).mkdir(parents=True, exist_ok=True)
         (conf / "log4j.properties").write_text(LOGGING, encoding="ascii")
@@ -110,12 +110,12 @@ class _Role(HttpServer):
 
 
 class DataNode(_Role):
-    """What holds one copy of the bytes; it needs the NameNode to be there.
+    """The process that holds one copy of the bytes; it needs a running NameNode.
 
     Args:
         program: the folder of jars.
-        namenode: what it reports to.
-        number: which one of them it is.
+        namenode: the NameNode to which it reports.
+        number: its number among the DataNodes.
     """
 
     main = "datanode.DataNode"
@@ -128,7 +128,7 @@ class DataNode(_Role):
         """See ``_Role``."""
         return {
             "fs.defaultFS": self._namenode.url,
-            # WebHDFS writes through a client in here.
+            # WebHDFS writes through a client in this process.
             "dfs.replication": COPIES,
             "ipc.client.connect.retry.interval": 100,
             "ipc.client.connect.max.retries": 100,
@@ -153,7 +153,7 @@ class DataNode(_Role):
 
 
 class Hdfs(_Role):
-    """The service: this is the NameNode, which brings its DataNodes up and down with it.
+    """The service: this is the NameNode, which starts and stops its DataNodes.
 
     Args:
         program: the folder of jars.
@@ -181,7 +181,7 @@ class Hdfs(_Role):
 
     @property
     def access(self) -> str:
-        """What clients other than those of WebHDFS use."""
+        """The address for clients other than WebHDFS."""
         return self.url
 
     def options(self) -> Mapping[str, object]:
@@ -193,7 +193,7 @@ class Hdfs(_Role):
             "dfs.namenode.http-address": self.address,
             "dfs.namenode.name.dir": self.data / "name",
             "dfs.replication": COPIES,
-            # A busy DataNode gets its copy as well, there being no other one.
+            # A busy DataNode gets its copy as well, because there is no other one.
             "dfs.namenode.redundancy.considerLoad": "false",
             # A file is closed when its last block is written, and reported a moment later.
             "dfs.namenode.file.close.num-committed-allowed": 1,
@@ -204,7 +204,7 @@ class Hdfs(_Role):
             "dfs.heartbeat.interval": 1,
             "dfs.namenode.heartbeat.recheck-interval": 1000,
             "dfs.namenode.redundancy.interval.seconds": "1s",
-            # A copy that could not be made, since an old one was in its way, is tried again.
+            # A copy that could not be made, because an old one was in its way, is tried again.
             "dfs.namenode.reconstruction.pending.timeout-sec": 3,
             "dfs.namenode.handler.count": 10,
             "dfs.namenode.edits.asynclogging": "false",
@@ -221,14 +221,14 @@ class Hdfs(_Role):
         super().start()
 
     def start_datanodes(self) -> None:
-        """Start those that do not run, and wait until they serve."""
+        """Start the processes that do not run, and wait until they serve."""
         with ThreadPoolExecutor(COPIES) as threads:
             down = [datanode for datanode in self.datanodes if not datanode.is_running]
             list(threads.map(DataNode.start, down))
         self.wait_until_it_serves()
 
     def wait_until_it_serves(self) -> None:
-        """Wait until the NameNode takes changes, and knows of each DataNode what it holds."""
+        """Wait until the NameNode takes changes, and knows what each DataNode holds."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
             state = self.beans("Hadoop:service=NameNode,name=FSNamesystemState")
@@ -271,11 +271,11 @@ class Hdfs(_Role):
         return "\n".join([super().log(), *(datanode.log() for datanode in self.datanodes)])
 
     def is_ready(self) -> bool:
-        """Whether the NameNode answers, in safe mode perhaps."""
+        """Whether the NameNode answers, even if in safe mode."""
         return bool(self.beans("Hadoop:service=NameNode,name=FSNamesystemState"))
 
     def command(self) -> Sequence[str]:
-        """See ``Server``; what is new is formatted first."""
+        """See ``Server``; a new NameNode is formatted first."""
         line = super().command()
         if not (self.data / "name" / "current").is_dir():
             format_line = [*line, "-format", "-nonInteractive", "-clusterid", "CID-test"]

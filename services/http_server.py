@@ -10,7 +10,7 @@ from services.server import Server
 
 
 class HttpServer(Server):
-    """A server with an endpoint, and perhaps TLS.
+    """A server with an endpoint, with or without TLS.
 
     Args:
         name: for people.

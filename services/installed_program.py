@@ -1,4 +1,4 @@
-"""Programs that a person installs with the packages of the system."""
+"""Programs that an administrator installs with the packages of the system."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PROBE_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledProgram:
-    """A program of the distribution, and what else has to be there to run it.
+    """A program of the distribution, and what else must be installed to run it.
 
     Attributes:
         name: see ``Program``.
-        commands: of which the first is run.
-        files: that have to exist.
+        commands: commands that must exist; the first one is run.
+        files: files that must exist.
         packages: of Debian, that have all of this.
-        probe: a command that works where the program can; nothing of it stays.
+        probe: a command that works if the program can work; it leaves nothing behind.
     """
 
     name: str
@@ -37,7 +37,7 @@ class InstalledProgram:
 
     @property
     def pin(self) -> str:
-        """It is whatever the distribution has."""
+        """The version that the distribution has."""
         return "of the system"
 
     def installed(self) -> Path | None:
@@ -72,7 +72,7 @@ class InstalledProgram:
         return None if first is None else Path(first)
 
     def fetch(self) -> Path:
-        """Return the program; nothing is fetched, since that is for an administrator to do.
+        """Return the program; nothing is fetched, because only an administrator can do that.
 
         Raises:
             UnavailableError: as ``installed``.

@@ -10,7 +10,7 @@ from services.unavailable import UnavailableError
 
 
 def java() -> str:
-    """The program, by ``JAVA_HOME`` or ``PATH``; 17 or newer does.
+    """The program, by ``JAVA_HOME`` or ``PATH``; it must be 17 or newer.
 
     Raises:
         UnavailableError: there is none.

@@ -35,12 +35,12 @@ PROGRAM = MavenProgram(
 
 
 class Kafka(Server):
-    """A broker without topics, which makes no topic without being asked.
+    """A broker without topics, which makes no topic unless it is asked to.
 
     Args:
         program: the folder of jars.
-        relay_port: where something listens that passes on to ``relayed_port``; a client that comes
-            there is told to come back to it.
+        relay_port: where a relay to ``relayed_port`` listens; a client that comes there is told to
+            use it again.
 
     Attributes:
         relayed_port: see above; 0 without.
@@ -58,7 +58,7 @@ class Kafka(Server):
         self.cluster_id = f"S{identity[1:]}"
 
     def command(self) -> Sequence[str]:
-        """See ``Server``; what is new is formatted first."""
+        """See ``Server``; a new broker is formatted first."""
         properties = self.folder / "server.properties"
         if self._configured != self.port:
             self._write(properties)
@@ -72,11 +72,11 @@ class Kafka(Server):
         return {"HOME": str(self.folder)}
 
     def controller_port(self) -> int:
-        """Where its controller is to listen."""
+        """Where its controller must listen."""
         return free_port()
 
     def listeners(self) -> Mapping[str, tuple[int, str]]:
-        """Port and protocol of further ways to it, by their names."""
+        """Port and protocol of further listeners, by their names."""
         return {}
 
     def more(self) -> Mapping[str, Any]:
@@ -84,11 +84,11 @@ class Kafka(Server):
         return {}
 
     def format_options(self) -> Sequence[str]:
-        """What the data begin with."""
+        """How the data are formatted."""
         return ()
 
     def is_ready(self) -> bool:
-        """Whether it answers a request; it takes connections before."""
+        """Whether it answers a request; it takes connections earlier."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
                 connection.settimeout(2)
@@ -132,11 +132,11 @@ class Kafka(Server):
             "share.coordinator.state.topic.num.partitions": 1,
             "group.initial.rebalance.delay.ms": 0,
             "auto.create.topics.enable": "false",
-            # One that was killed comes back when the controller has given it up, 9 s otherwise.
+            # A killed broker comes back when the controller has given it up, 9 s otherwise.
             "broker.session.timeout.ms": 1500,
             "broker.heartbeat.interval.ms": 300,
             "log.cleaner.dedupe.buffer.size": 2097152,
-            # What a topic's settings let it delete goes at once, and not after minutes.
+            # Records that a topic's settings let it delete are deleted at once, not after minutes.
             "log.initial.task.delay.ms": 300,
             "log.retention.check.interval.ms": 300,
             "log.cleaner.backoff.ms": 300,

@@ -19,7 +19,7 @@ class ClusterBroker(Kafka):
 
     Args:
         program: the folder of jars.
-        number: which, from 1 on.
+        number: its number, from 1 on.
         voters: where the controllers of all of them listen, one for each.
         cluster_id: that of the first one, for the others.
     """
@@ -43,14 +43,14 @@ class ClusterBroker(Kafka):
             "controller.quorum.voters": ",".join(voters),
             "offsets.topic.replication.factor": BROKERS,
             "default.replication.factor": BROKERS,
-            # One that is killed is missed soon, by the others and by the controllers.
+            # A killed broker is missed soon, by the others and by the controllers.
             "replica.lag.time.max.ms": 3000,
             "controller.quorum.election.timeout.ms": 500,
             "controller.quorum.fetch.timeout.ms": 1000,
         }
 
     def begin(self) -> None:
-        """Start it and wait for nothing: it is not ready before a second one runs."""
+        """Start it without waiting: it is not ready before a second one runs."""
         self.port = self.port or free_port()
         self._spawn()
 
@@ -74,11 +74,11 @@ class KafkaCluster:
 
     @property
     def endpoints(self) -> list[str]:
-        """Where a person finds the brokers."""
+        """The addresses of the brokers, for people."""
         return [broker.endpoint for broker in self.brokers]
 
     def start(self) -> Self:
-        """Start those that do not run; wait until all serve.
+        """Start the brokers that do not run; wait until all serve.
 
         Raises:
             StartError: one did not come up.
@@ -90,7 +90,7 @@ class KafkaCluster:
         return self
 
     def wait_until_ready(self) -> None:
-        """Wait until all that run serve."""
+        """Wait until all running brokers serve."""
         until = time.monotonic() + READY_S
         for broker in self.brokers:
             while broker.is_running and not broker.is_ready():

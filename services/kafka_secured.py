@@ -22,12 +22,12 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class SecuredKafka(Kafka):
-    """Next to the port without TLS, where every client may do everything, there are some with it.
+    """Besides the port without TLS, where every client may do everything, there are ports with TLS.
 
     Args:
         program: the folder of jars.
         certificates: one for each port with TLS, by a name for it, in capitals.
-        passwords: of the users, who may do nothing unless they are told to.
+        passwords: of the users, which have no rights unless they are granted.
 
     Attributes:
         ports: where it listens with TLS, by the names of the certificates.

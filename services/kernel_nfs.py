@@ -1,4 +1,4 @@
-"""NFS as it is used: a kernel's client, and a server that can be killed."""
+"""NFS as in real use: a kernel's client, and a server that can be killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KernelNfs(NfsGuest):
         program: the file of the server.
 
     Attributes:
-        server: what the guest mounts from; only it is ever stopped.
+        server: the server from which the guest mounts; only it is ever stopped.
     """
 
     def __init__(self, program: Path) -> None:
@@ -39,7 +39,7 @@ class KernelNfs(NfsGuest):
 
     @property
     def access(self) -> str:
-        """How a person gets into that network, and where the files are."""
+        """How to get into that network, and where the files are."""
         return f"network={' '.join(self.beside())} folder={self.server.data}"
 
     def start(self) -> Self:

@@ -1,8 +1,8 @@
-"""Becomes the program that it is given, and sees to it that this ends with the parent.
+"""Becomes the program that it is given, and makes sure that this ends with the parent.
 
 Run as a script: PARENT FOLDER COMMAND... A watcher next to the program waits for both processes,
-each by a handle that cannot mean another one. When the parent ends, however it ends, the watcher
-kills the program and removes the folder. It ends itself when the folder is gone.
+each by a handle that cannot refer to another one. When the parent ends, however it ends, the
+watcher kills the program and removes the folder. It ends itself when the folder is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main(parent: int, folder: str, command: list[str]) -> None:
     program = os.pidfd_open(os.getpid())
     child = os.fork()
     if child == 0:
-        # The watcher is the child of neither the program nor its parent, so neither meets it.
+        # The watcher is the child of neither the program nor its parent, so neither notices it.
         if os.fork() == 0:
             _watch(owner, program, folder)
         os._exit(0)
@@ -38,7 +38,7 @@ def _watch(owner: int, program: int, folder: str) -> None:
         poll.register(handle, select.POLLIN)
     ended = {handle for handle, _ in poll.poll()}
     if program in ended:
-        # It may be started again in its folder, which has to be removed in the end.
+        # It may be started again in its folder, which must be removed in the end.
         poll.unregister(program)
         while not poll.poll(1000):
             if not os.path.isdir(folder):
@@ -47,7 +47,7 @@ def _watch(owner: int, program: int, folder: str) -> None:
         signal.pidfd_send_signal(program, signal.SIGKILL)
         poll.unregister(owner)
         poll.poll()
-    import shutil  # of use to a watcher in its last moment only
+    import shutil  # only used by a watcher at its very end
 
     shutil.rmtree(folder, ignore_errors=True)
 

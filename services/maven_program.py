@@ -38,7 +38,7 @@ class MavenProgram:
     Attributes:
         name: of the service.
         group: of the artifacts.
-        artifacts: which ones; what they need comes with them.
+        artifacts: their names; dependencies are fetched too.
         pin: their version.
         sums: a file with the SHA-256 and the name of every jar.
     """
@@ -60,7 +60,7 @@ class MavenProgram:
         return folder if folder.is_dir() else None
 
     def fetch(self) -> Path:
-        """Return the folder of jars; fetch them when they were not yet.
+        """Return the folder of jars; fetch them if they were not fetched yet.
 
         Raises:
             UnavailableError: there is no Maven, fetching failed, or a jar is not what it should be.

@@ -1,4 +1,4 @@
-"""MinIO: a second S3 server, written by others than the first one.
+"""MinIO: a second S3 server, by other authors than the first one.
 
 Built with Go. It is AGPL-3.0, so it is only ever run as a process of its own.
 """
@@ -32,7 +32,7 @@ class Minio(S3Server):
         return [str(self._program), "server", "--address", self.address, "--quiet", str(self.data)]
 
     def environment(self) -> Mapping[str, str]:
-        """See ``Server``; nothing is asked of the world outside."""
+        """See ``Server``; nothing outside of this machine is asked."""
         return {
             "HOME": str(self.folder),
             "MINIO_BROWSER": "off",

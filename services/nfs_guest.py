@@ -1,8 +1,8 @@
-"""A Linux of its own that mounts NFS: User-Mode Linux, the kernel as a plain process.
+"""A separate Linux that mounts NFS: User-Mode Linux, the kernel as a plain process.
 
-Few kernels of machines that run tests have an NFS client, or let any user mount. This one does. Its
-root is the tree of files of this machine, which it can only read, so the same Python runs the same
-checkout in it. It can write to ``shared``, to a ``tmp`` in memory, and to what it mounts.
+Few machines that run tests have a kernel with an NFS client, or let any user mount. This kernel
+does both. Its root is the tree of files of this machine, which it can only read, so the same Python
+runs the same checkout in it. It can write to ``shared``, to a ``tmp`` in memory, and to its mounts.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ HERE = "10.99.0.1"
 """The address of this machine in the network that only the guest and the server see."""
 GUEST = "10.99.0.2"
 GUEST_IN_TABLE = socket.inet_aton(GUEST)[::-1].hex().upper()
-"""As the kernel writes it, in the order of bytes of the machines that the guest runs on."""
+"""As the kernel writes it, in the byte order of the machines on which the guest runs."""
 TABLES = ("tcp", "tcp6")
 SAID_ALL = "06"
-"""The state of a connection of which only the memory is left, for a minute."""
+"""The state of a closed connection that the kernel remembers for a minute."""
 MEMORY = "1G"
 READY = "ready"
 CALL_S = 240.0
@@ -86,7 +86,7 @@ class Call:
 
 
 class NfsGuest(Server):
-    """The guest, in a network namespace that ends with it.
+    """The guest, in a network namespace that ends together with it.
 
     Attributes:
         shared: a folder that has the same path, and can be written to, here and in the guest.
@@ -95,7 +95,7 @@ class NfsGuest(Server):
 
     def __init__(self) -> None:
         super().__init__("nfs-guest")
-        self.port = 1  # It listens nowhere.
+        self.port = 1  # It does not listen.
         self.shared = self.folder / "shared"
         self.mounts = self.folder / "mounts"
         for folder in (self.shared, self.mounts, self.folder / "tmp"):
@@ -104,7 +104,7 @@ class NfsGuest(Server):
         self._is_silent = False
 
     def command(self) -> Sequence[str]:
-        """See ``Server``. Whatever kills the first process kills all of the guest."""
+        """See ``Server``. A kill of the first process kills all of the guest."""
         script = BOOT.format(
             agent=AGENT,
             folder=self.folder,
@@ -170,7 +170,7 @@ class NfsGuest(Server):
         return Call(place.with_suffix(".output"), place.with_suffix(".answer"))
 
     def has_connections(self) -> bool:
-        """Whether this machine still has something to tell the guest, or a dead server had."""
+        """Whether this machine, or a dead server, still has bytes to send to the guest."""
         tables = [Path(f"/proc/{self.pid}/net/{name}").read_text("ascii") for name in TABLES]
         rows = [line.split() for table in tables for line in table.splitlines()[1:]]
         return any(
@@ -179,7 +179,7 @@ class NfsGuest(Server):
         )
 
     def mute(self, *, silent: bool) -> None:
-        """Let the guest hear nothing from this machine, which still hears it; or undo that."""
+        """Drop packets from this machine to the guest, but not those of the guest; or undo that."""
         if silent is not self._is_silent:
             verb = "add" if silent else "del"
             route = self.beside("ip", "route", verb, "blackhole", f"{GUEST}/32")

@@ -1,7 +1,7 @@
-"""The first process of the guest: prepares it, then runs the programs that it is asked for.
+"""The first process of the guest: prepares it, then runs the requested programs.
 
-Run by the guest's kernel as a script: FOLDER ADDRESS. A request is a file of JSON in
-``FOLDER/shared``; its answer is one next to it. Both appear by a rename, so they are whole.
+Run by the guest's kernel as a script: FOLDER ADDRESS. A request is a JSON file in
+``FOLDER/shared``; its answer is another one next to it. Both appear by a rename, so they are whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODULES = (
     "fs/nfs/nfs",
     "fs/nfs/nfsv4",
 )
-"""In the order in which they need one another; some kernels have some of them built in."""
+"""In the order of their dependencies; some kernels have some of them built in."""
 
 
 def main(folder: Path, address: str) -> None:
@@ -69,7 +69,7 @@ def _begin(request: Path) -> int:
 
 
 def _reap(running: dict[int, Path]) -> None:
-    """Answer for those that ended; the first process inherits those that no parent waits for."""
+    """Answer for ended programs; the first process inherits those for which no parent waits."""
     while True:
         try:
             ended, status = os.waitpid(-1, os.WNOHANG)

@@ -23,7 +23,7 @@ class NpmProgram:
     """A program of a package of npm, which Node runs.
 
     The lock file names each package below it with its version and a sum of its content, and no
-    address: packages come from where npm is set up to look. No script of a package is run.
+    address: packages come from the registry of npm's configuration. No script of a package is run.
 
     Attributes:
         name: of the package, and of its lock file.
@@ -41,7 +41,7 @@ class NpmProgram:
         return path if path.is_file() and shutil.which("node") else None
 
     def fetch(self) -> Path:
-        """Return the main file; install the package when it was not yet.
+        """Return the main file; install the package if it was not installed yet.
 
         Raises:
             UnavailableError: there is no Node or npm, or the installation failed.

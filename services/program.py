@@ -1,4 +1,4 @@
-"""What a server is run from."""
+"""The program of a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Program(Protocol):
         ...
 
     def fetch(self) -> Path:
-        """Return what is run; fetch it when it was not yet.
+        """Return what is run; fetch it if it was not fetched yet.
 
         Raises:
             UnavailableError: a toolchain is missing, or fetching failed.

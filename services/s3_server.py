@@ -10,9 +10,9 @@ from services.http_server import HttpServer
 REGION = "us-east-1"
 KEY_ID = "siltstone-tests"
 SECRET = f"canary-{os.urandom(16).hex()}"
-"""It occurs nowhere else, so wherever it is found it has leaked."""
+"""It occurs nowhere else, so if it is found anywhere it has leaked."""
 SERVING = frozenset({200, 403})
-"""A server that serves refuses an unsigned request; one that still starts says something else."""
+"""A ready server refuses an unsigned request; one that still starts gives another answer."""
 
 
 class S3Server(HttpServer):
@@ -38,5 +38,5 @@ class S3Server(HttpServer):
         return f"key={self.key_id} secret={self.secret}"
 
     def is_ready(self) -> bool:
-        """Whether it answers as a server does that serves."""
+        """Whether it answers like a ready server."""
         return self.status_of("/") in SERVING

@@ -28,9 +28,9 @@ class StartError(Exception):
 
 
 class Server(ABC):
-    """A process on the loopback, with its data in a folder that goes when it is closed.
+    """A process on the loopback, with its data in a folder that is removed when it is closed.
 
-    It ends with this process, however this one ends. Its port stays the same once it has started.
+    It ends with this process, however this process ends. Its port stays the same after its start.
 
     Args:
         name: for people.
@@ -64,7 +64,7 @@ class Server(ABC):
 
     @property
     def endpoint(self) -> str:
-        """Where a person finds it."""
+        """Its address, for people."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -106,7 +106,7 @@ class Server(ABC):
         raise AssertionError("not reached")
 
     def stop(self) -> None:
-        """Ask it to end, and wait until it did; kill it when it takes too long."""
+        """Ask it to end, and wait until it ended; kill it if that takes too long."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -119,7 +119,7 @@ class Server(ABC):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def log(self) -> str:
-        """The last lines that it wrote, over all its lives, less the frames of Java's errors."""
+        """The last lines that it wrote, over all its lives, without the frames of Java's errors."""
         try:
             text = (self.folder / "log").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The error for a server that cannot be had on this machine."""
+"""The error for a server that is not available on this machine."""
 
 from __future__ import annotations
 
 
 class UnavailableError(Exception):
-    """Why a server cannot be had: a toolchain is missing, or its fetching failed."""
+    """Why a server is not available: a toolchain is missing, or fetching it failed."""

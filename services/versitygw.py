@@ -1,6 +1,6 @@
 """versitygw: an S3 gateway over a folder, which checks all conditions that S3 documents.
 
-What it holds are plain files, which a test may look at and damage. Built with Go, Apache-2.0.
+Its objects are plain files, which a test may look at and damage. Built with Go, Apache-2.0.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Versitygw(S3Server):
     Args:
         program: the file.
         certificate: see ``S3Server``.
-        keeps_alive: let connections serve more than one request. Over TLS it may take what is left
-            of a body that ends in a checksum for the next request, so it is for plain HTTP only.
+        keeps_alive: let connections serve more than one request. Over TLS it may take the rest of a
+            body that ends in a checksum for the next request, so it is for plain HTTP only.
     """
 
     def __init__(

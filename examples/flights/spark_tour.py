@@ -26,7 +26,7 @@ OPTIONS = {"nullValue": "NA"}
 
 
 def main() -> None:
-    """Run all steps in a folder that goes afterwards."""
+    """Run all steps in a folder that is removed afterwards."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.flights.spark_tour", description=__doc__
     )
@@ -87,7 +87,7 @@ def run(spark: SparkSession, folder: Path, count: int) -> None:
 
 
 def append(store: Path, lines: list[bytes]) -> None:
-    """Append lines, and flush them: files of ``silt://`` show what is in chunks."""
+    """Append lines, and flush them: files of ``silt://`` show only what is in chunks."""
     with siltstone.open(store) as opened:
         segment = opened.create(SEGMENT, exist_ok=True)
         for start in range(0, len(lines), 10_000):
@@ -146,7 +146,7 @@ def view(spark: SparkSession, store: Path) -> None:
 
 
 def write_back(spark: SparkSession, store: Path, delays: Delays) -> None:
-    """Write averages as lines of CSV into a segment, exactly once, straight from the tasks."""
+    """Write averages as lines of CSV into a segment, exactly once, directly from the tasks."""
     from pyspark.sql.functions import concat_ws
 
     frame = spark.createDataFrame(delays, "carrier STRING, month INT, delay DOUBLE, count BIGINT")

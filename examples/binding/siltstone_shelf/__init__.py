@@ -1,3 +1,3 @@
-"""A binding as a stranger would write it: it knows ``siltstone.core`` and nothing else of ours."""
+"""A binding as an outside developer would write it: it uses only ``siltstone.core``."""
 
 __all__: list[str] = []

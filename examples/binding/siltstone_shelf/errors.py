@@ -1,4 +1,4 @@
-"""What SQLite raises, in the words of the contract. One file, so that nothing is told twice."""
+"""Errors of SQLite as errors of the contract. One file, so that nothing is translated twice."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NOT_BEGUN = frozenset({"SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQL
 
 @contextmanager
 def translated(name: str, operation: str, outcome: Outcome = Outcome.NOT_APPLIED) -> Iterator[None]:
-    """Raise the contract's error for whatever the block lets out.
+    """Raise the contract's error for any error that the block raises.
 
-    ``outcome`` is what is known of the effect when the error itself does not tell. When in doubt,
-    ``UNKNOWN``: who hears it goes on under another name, and loses nothing.
+    ``outcome`` is what is known about the effect if the error itself does not say it. When in
+    doubt, ``UNKNOWN``: the caller then continues under another name, and loses nothing.
     """
     try:
         yield

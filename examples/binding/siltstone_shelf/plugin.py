@@ -1,7 +1,7 @@
-"""The entry point of the binding ``shelf``, and what a person may set for it.
+"""The entry point of the binding ``shelf``, and its settings.
 
-Whatever a binding needs of its service's client library is imported inside the hook: who does not
-use the binding need not have it.
+A binding imports its service's client library inside the hook: users who do not use the binding
+need not have the library.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ NAME = "shelf"
 
 
 class ShelfSettings(BaseModel):
-    """What stands under ``shelf`` in the settings file.
+    """The section ``shelf`` of the settings file.
 
     Attributes:
         path: the file.
-        deadline_s: seconds that a call waits for others who write.
+        deadline_s: seconds that a call waits for other writers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -33,7 +33,7 @@ class ShelfSettings(BaseModel):
 
 @hookimpl
 def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage | None:
-    """Build a shelf, if it is the one that is meant."""
+    """Build a shelf, if the name is that of the shelf."""
     if name != NAME:
         return None
     from siltstone_shelf.shelf import Shelf
@@ -47,5 +47,5 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStor
 
 @hookimpl
 def siltstone_settings(name: str) -> type[BaseModel] | None:
-    """Let wrong settings be told with their line, if it is the shelf that is meant."""
+    """Return the model, so that errors in settings name the line, if the name is the shelf's."""
     return ShelfSettings if name == NAME else None

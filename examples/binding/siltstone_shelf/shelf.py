@@ -1,4 +1,4 @@
-"""Chunks in one file of SQLite: all that a service must be able to do, and little more."""
+"""Chunks in one file of SQLite: what a service must be able to do, and little more."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ CREATE TABLE IF NOT EXISTS chunks (
 PAGE = 500
 
 CAPABILITIES = Capabilities(append=False, used_space=True)
-"""No appends, so every flush makes a chunk; a call of what is missing is a ``CapabilityError``."""
+"""No appends, so every flush makes a chunk; a call of a missing verb is a ``CapabilityError``."""
 
 
 class Shelf:
     """A ``ChunkStorage`` in a file. Each call has a connection of its own.
 
-    So threads never meet, a copy in another process works, and nothing is left open.
+    So threads share nothing, a copy in another process works, and nothing is left open.
 
     Args:
-        path: the file; made when it is missing.
-        deadline_s: how long a call waits for others that use the file.
+        path: the file; made if it is missing.
+        deadline_s: how long a call waits for other users of the file.
     """
 
     def __init__(self, path: str, deadline_s: float) -> None:
@@ -79,7 +79,7 @@ class Shelf:
         require("append", able=False)
 
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
-        """Read the range and no more than that."""
+        """Read exactly the range."""
         key = self._key(name, "read_into")
         check_offset(offset)
         check_target(buffer)
@@ -118,12 +118,12 @@ class Shelf:
         require("concat", able=False)
 
     def seal(self, name: str) -> None:
-        """Not supported, nor needed where nothing can be appended."""
+        """Not supported, and not needed, because nothing can be appended."""
         self._check_open()
         require("seal", able=False)
 
     def used_space(self) -> int:
-        """The lengths of all chunks, added up."""
+        """The sum of the lengths of all chunks."""
         self._check_open()
         row = self._row("", "used_space", "SELECT total(length(content)) FROM chunks", ())
         return int(row[0])
@@ -135,7 +135,7 @@ class Shelf:
         return 0
 
     def close(self) -> None:
-        """Let no call in any more; those in progress end by themselves."""
+        """Refuse further calls; calls in progress end by themselves."""
         self._is_closed = True
 
     def _check_open(self) -> None:
@@ -148,7 +148,7 @@ class Shelf:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, committed when the block ends well."""
+        """One transaction, committed if the block ends without an error."""
         with closing(sqlite3.connect(self._path, timeout=self._deadline_s)) as connection:
             connection.execute("PRAGMA synchronous = FULL")
             with connection:
