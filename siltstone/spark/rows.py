@@ -28,7 +28,6 @@ from siltstone.pipelines.worker_store import worker_store
 from siltstone.spark.columns import ERROR, OFFSET, SEGMENT, VALUE
 from siltstone.spark.options import BadRecords, Mode, ReadOptions
 from siltstone.spark.ranges import RecordRange
-from siltstone.spark.worker_memory import keep_memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +164,6 @@ def read_task(shape: RowShape, task: Sequence[RecordRange]) -> Iterator[pyarrow.
     """
     if not task:
         return
-    keep_memory()
     with closing(worker_store(task[0].store, task[0].uuid)) as storage:
         for part in task:
             yield from shape.read(storage, part, partial(_window_again, part))
