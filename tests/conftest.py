@@ -6,6 +6,7 @@ which the end of the run repeats with its reason, or a failure where the run mus
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -40,6 +41,9 @@ settings.load_profile("untimed")
 
 MISSING = "missing service "
 KAFKA_PASSWORDS = {name: f"canary-{name}-5d02" for name in ("owner", "reader", "stranger")}
+
+TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""Gives what is free to the system; ``None`` where the C library has no such function."""
 
 NewAzurite = Callable[..., Azurite]
 NewVersitygw = Callable[..., Versitygw]
@@ -270,6 +274,24 @@ def pytest_collection_finish() -> None:
     """Tell the garbage collector that the tests themselves stay: there are many to look through."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, Any, Any]:
+    """Give back after each file what its tests have freed.
+
+    A store has many threads, each frees into an arena of its own, and the C library keeps that:
+    several times of what is in use. Garbage in cycles holds large blocks as well, and so few
+    objects that the collector does not come for it soon.
+    """
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        if TRIM is not None:
+            TRIM(0)
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
