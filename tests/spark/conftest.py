@@ -47,7 +47,7 @@ def spark() -> Iterator[SparkSession]:
     settings = {
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",
-        # What runs for minutes is not worth the best code, and not a thread that makes it.
+        # A run of minutes is not worth the best code, nor a thread that makes it.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.extraClassPath": ":".join(connector_jars()),
         # Tests let tasks fail, and every attempt would print its trace.

@@ -1,4 +1,4 @@
-"""The sink of segments, in a driver that kills itself just ahead of the end of a batch or behind.
+"""The sink of segments, in a driver that kills itself just before the end of a batch or after it.
 
 Spark ends a batch in a worker of its own, which lives on when the driver is killed.
 """
@@ -19,16 +19,16 @@ DRIVER: Final = "SILTSTONE_TEST_DRIVER"
 """The variable that has the process group of the driver."""
 
 ORDER: Final = "kill"
-"""A file in the store that is written: ``ahead`` or ``behind``, and how many batches are spared."""
+"""A file in the store that is written: ``before`` or ``after``, and how many batches are spared."""
 
 
 class KillingStreamWriter(SegmentStreamWriter):
     """Ends batches, or the driver."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self._obey("ahead")
+        self._obey("before")
         super().commit(messages, batchId)
-        self._obey("behind")
+        self._obey("after")
 
     def _obey(self, here: str) -> None:
         file = Path(self._options.store) / ORDER

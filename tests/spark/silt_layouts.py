@@ -44,7 +44,7 @@ leads = st.sampled_from([0, 0, 0, 1, 7, BLOCK_BYTES - 3, BLOCK_BYTES, BLOCK_BYTE
 
 @st.composite
 def layouts(draw: st.DrawFn, length: int) -> list[Cut]:
-    """Any layout of a file of so many bytes."""
+    """Any layout of a file of this many bytes."""
     inner = st.integers(1, max(1, length - 1))
     borders = sorted({0, length, *draw(st.lists(inner, max_size=12))} & set(range(length + 1)))
     return [

@@ -1,6 +1,6 @@
 """A program that streams the segments under a prefix into files and into a segment.
 
-It goes on until it is killed. Its arguments: the store, the prefix, the folder for rows and
+It runs until it is killed. Its arguments: the store, the prefix, the folder for rows and
 checkpoints, the store that is written. A file ``running`` in that folder says that both streams
 were started.
 """

@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog are refused before rows are published; what is no table works."""
+"""Tables of Spark's catalog are refused before rows are published; all else works."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_table_is_refused_and_nothing_is_published(spark: SparkSession, sink: 
             fill()
         assert names(sink) == [], way
         assert not spark.catalog.tableExists("made"), way
-    # Of a table with columns Spark asks nothing when it is made, and it holds nothing.
+    # Spark asks nothing when a table with columns is made, and the table holds nothing.
     spark.sql(f"CREATE TABLE empty (value STRING) USING siltstone OPTIONS ({in_sql(sink)})")
     for use in ("SELECT * FROM empty", "INSERT INTO empty VALUES ('a')"):
         with pytest.raises(PySparkException, match=f"'store' is missing; {REFUSED}"):

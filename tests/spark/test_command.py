@@ -24,7 +24,7 @@ for line in json.loads(sys.argv[1]):
 """The second run finds the Java of the first one, and is there soon."""
 
 
-def test_a_copy_in_tasks_goes_on_under_its_old_name(tmp_path: Path) -> None:
+def test_a_copy_in_tasks_continues_under_its_old_name(tmp_path: Path) -> None:
     folder, other = (str(siltstone.init(tmp_path / name).parent) for name in ("store", "other"))
     with siltstone.open(folder) as store:
         for name in ("a", "b"):

@@ -28,7 +28,7 @@ LINE = b"x" * (CHUNK_BYTES - 1) + b"\n"
 TEXTS = {
     "at borders": LINE * 4,
     "a byte before": LINE[1:] * 5,
-    "a byte behind": (b"x" + LINE) * 5,
+    "a byte after": (b"x" + LINE) * 5,
     "carriage returns": b"a\r\nbc\r\n\r\n" * 30,
     "empty lines": b"\n" * 150,
     "no newline at the end": b"abc\n" * 40 + b"de",
@@ -162,7 +162,7 @@ def test_files_hold_all_that_was_acknowledged_unless_less_was_asked_for(
     assert spark.read.text(files(spark, folder, segment.name)).count() == 3
 
 
-def test_a_frame_shows_one_length_beside_a_writer(
+def test_a_frame_shows_one_length_next_to_a_writer(
     spark: SparkSession, store: siltstone.Store, segment: Segment
 ) -> None:
     fill(segment, b"a\nb\n")

@@ -1,4 +1,4 @@
-"""A frame that is held while its store goes on: writer, truncation, merging, garbage; pins hold."""
+"""A frame held while its store continues: writer, truncation, merging, garbage; pins hold."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def seal_and_concat(store: siltstone.Store, segment: Segment) -> None:
     target.truncate(target.info().length - 1)
 
 
-def go_on(_: siltstone.Store, segment: Segment) -> None:
+def append_more(_: siltstone.Store, segment: Segment) -> None:
     segment.append(b"more\n" * 5_000)
     segment.flush()
 
 
-@pytest.mark.parametrize("change", [truncate, delete, seal_and_concat, go_on])
+@pytest.mark.parametrize("change", [truncate, delete, seal_and_concat, append_more])
 def test_what_a_frame_shows_stays_while_its_pin_lives(
     spark: SparkSession,
     eager: tuple[Path, siltstone.Store],
@@ -83,7 +83,7 @@ def test_what_a_frame_shows_stays_while_its_pin_lives(
     assert store.collect() == 0
     assert hadoop.read(path) == DATA
     held = sum(status.held for status in store.garbage())
-    assert held > 0 or change is go_on
+    assert held > 0 or change is append_more
 
 
 def test_chunks_that_were_merged_into_others_stay(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ LINE = b"x" * (CHUNK_BYTES - 1) + b"\n"
 LAYOUTS = {
     "borders of lines at borders of chunks": (LINE * 4, b""),
     "borders of lines a byte before": (LINE[1:] * 5, b""),
-    "borders of lines a byte behind": ((b"x" + LINE) * 5, b""),
+    "borders of lines a byte after": ((b"x" + LINE) * 5, b""),
     "carriage returns": (b"a\r\nbc\r\n\r\n" * 20, b"d\r\n"),
     "empty lines": (b"\n" * 150, b"\n\n"),
     "no newline at the end": (b"abc\n" * 40 + b"de", b""),

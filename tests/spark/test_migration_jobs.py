@@ -43,7 +43,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dying:
-    """Kills its process in the first attempt of each task, behind the first item."""
+    """Kills its process in the first attempt of each task, after the first item."""
 
     work: Work
 

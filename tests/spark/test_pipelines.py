@@ -95,7 +95,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
-    """Work that cannot begin, or that ends with what nobody foresaw."""
+    """Work that cannot begin, or that ends with an unforeseen error."""
 
     error: str
     rate: int | None = None
@@ -161,7 +161,7 @@ def test_tasks_in_flight_share_the_rate_and_are_no_more_than_workers(
     shares = {one.subject: one.length for one in executor.run(Sharing(rate=1_001), packs)}
     assert list(shares.values()) == [500, 500]
     free = {one.subject for one in executor.run(Sharing(rate=None), packs)}
-    assert len(free) == 4, "without a rate there is more to take for whoever is done first"
+    assert len(free) == 4, "without a rate the task that is done first takes more"
     few = {one.subject for one in executor.run(Sharing(rate=None), packs[:8])}
     assert len(few) == 2, "few packs are a task for each worker"
 

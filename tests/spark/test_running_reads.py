@@ -1,6 +1,6 @@
-"""Reads that are under way while their store goes on: optimiser, truncation, seal, join, garbage.
+"""Reads that are under way while their store continues: optimiser, truncation, seal, join, garbage.
 
-A read is stopped behind its first rows. Then an owner with a busy optimiser merges what is small,
+A read is stopped after its first rows. Then an owner with a busy optimiser merges what is small,
 others change what the read has still to come to, and garbage is deleted at once. A read of
 ``silt://`` must show what it was planned with, for its pin holds it. The data source has no pin: it
 must look chunks up again, and find truncated bytes as long as ``garbage.delay`` says.

@@ -1,4 +1,4 @@
-"""Sessions beside the one that ``session()`` made."""
+"""Sessions besides the one that ``session()`` made."""
 
 from __future__ import annotations
 

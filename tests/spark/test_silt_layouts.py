@@ -138,7 +138,7 @@ def laid_out_reads(draw: st.DrawFn) -> tuple[bytes, list[Cut], list[Step], bool]
         begin, end = sorted((draw(near), draw(near)))
         return begin, end - begin
 
-    kinds = ["go on", "seek", "positioned", "vectored", "vectored direct", "unbuffer"]
+    kinds = ["continue", "seek", "positioned", "vectored", "vectored direct", "unbuffer"]
     step = st.tuples(st.sampled_from(kinds), st.lists(ranges(), min_size=1, max_size=5))
     return data, cuts, draw(st.lists(step, min_size=1, max_size=8)), draw(st.booleans())
 
@@ -150,7 +150,7 @@ def read_by_steps(
     for kind, ranges in steps:
         wanted = [data[at : at + length] for at, length in ranges]
         at, length = ranges[0]
-        if kind == "go on":
+        if kind == "continue":
             assert bytes(stream.readNBytes(length)) == data[position : position + length]
             position = min(len(data), position + length)
         elif kind == "seek":

@@ -1,4 +1,4 @@
-"""A data frame is the segment at one moment, beside a writer that goes on."""
+"""A data frame is the segment at one moment, next to a writer that continues."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_a_frame_keeps_the_length_that_it_was_planned_with(
     assert load().count() == 3
 
 
-def test_reads_beside_a_running_writer_are_prefixes(segment: siltstone.Segment, load: Load) -> None:
-    """In each round so many lines at most: a partition has about ten, and each is a task."""
+def test_reads_during_writes_are_prefixes(segment: siltstone.Segment, load: Load) -> None:
+    """At most this many lines in each round: a partition has about ten, and each is a task."""
     may_write = threading.Semaphore(0)
     stop = threading.Event()
 

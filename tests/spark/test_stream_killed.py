@@ -1,7 +1,7 @@
 """A driver is killed again and again while it streams; every record arrives once.
 
-What dies: the driver with its JVM, by signal 9, at random instants, or just ahead of our end of a
-batch or behind it, which is between our commit and Spark's. Its workers live on for a moment. What
+What dies: the driver with its JVM, by signal 9, at random instants, or just before our end of a
+batch or after it, which is between our commit and Spark's. Its workers live on for a moment. What
 must hold, against a plain list of what was written: Spark's own sink of files has each record once,
 which tells of the source; so has our sink, those of each segment in their order.
 
@@ -34,9 +34,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(7200)]
 ROUNDS = 20
 STARTS = 3
 """Starts for each round: Spark gives a worker ten seconds to begin, and ends when there is too much
-else to do on the machine. The next driver goes on."""
+else to do on the machine. The next driver continues."""
 DRIVER_S = 300.0
-"""No driver takes that long to come to the end that it was told to come to."""
+"""No driver takes this long to reach the end that it was told to reach."""
 PREFIX = "killed/"
 
 
@@ -150,7 +150,7 @@ def test_every_record_is_there_once(
     place.mkdir()
     streams = Streams(store, folder, target, place, Random(7))
     rounds = share_of(ROUNDS)
-    fates = ["behind", "anywhere", "ahead", "anywhere"]
+    fates = ["after", "anywhere", "before", "anywhere"]
     kills = Counter[str]()
     for _ in range(STARTS * rounds):
         fate = fates[kills.total() % len(fates)]

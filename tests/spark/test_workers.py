@@ -25,4 +25,4 @@ def test_workers_import_pyspark_as_it_was_compiled(spark: SparkSession) -> None:
 
     found = spark.range(1).mapInArrow(told, "place STRING").collect()
     assert [Path(row.place).is_file() for row in found] == [True]
-    assert "PYSPARK_PYTHON" not in os.environ, "who is started by this process gets a script"
+    assert "PYSPARK_PYTHON" not in os.environ, "a process started by this one gets a script"

@@ -74,7 +74,7 @@ class DyingWriter(SegmentSinkWriter):
         context = TaskContext.get()
         assert context is not None
         if context.partitionId() == 1 and context.attemptNumber() < self.deaths:
-            raise RuntimeError("died behind its work")
+            raise RuntimeError("died after its work")
         return message
 
 
@@ -114,7 +114,7 @@ def test_a_job_that_fails_publishes_nothing_and_leaves_nothing(
     spark: SparkSession, sink: Sink
 ) -> None:
     spark.dataSource.register(HopelessSource)
-    with pytest.raises(PySparkException, match="died behind its work"):
+    with pytest.raises(PySparkException, match="died after its work"):
         save(frame(spark), sink, source="hopeless")
     assert sink.content() == []
     assert sink.left() == []
