@@ -1,6 +1,6 @@
 """Real servers, for the tests that ask for one by the name of a fixture.
 
-Such a test has the marker ``services`` without saying so. A server that cannot be had is a skip,
+Such a test has the marker ``services`` without saying so. A server that is not available is a skip,
 which the end of the run repeats with its reason, or a failure where the run must have it.
 """
 
@@ -33,7 +33,7 @@ from tests.plugins.distribution import install
 from tests.support.async_tests import pytest_pyfunc_call as pytest_pyfunc_call
 from tests.support.kafka_relay import KafkaRelay
 
-# No example is slow because a machine is: on top of what the library chooses by itself in CI.
+# No example counts as slow because a machine is: added to what the library chooses itself in CI.
 settings.register_profile(
     "untimed", settings.get_profile(settings.get_current_profile_name()), deadline=None
 )
@@ -108,7 +108,7 @@ def kafka(kafka_relay: KafkaRelay) -> Iterator[Kafka]:
 
 @pytest.fixture(scope="session")
 def kafka_tls(authority: Authority) -> Iterator[SecuredKafka]:
-    """A broker with ports for TLS and credentials, one of which is as it should be."""
+    """A broker with ports for TLS and credentials, one of which is set up correctly."""
     certificates = {
         "GOOD": authority.certificate(),
         "ELSEWHERE": authority.certificate(["elsewhere.example"]),
@@ -308,7 +308,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say once more, and so that it is seen, which services were missing and what was left out."""
+    """Show again, so that it is seen, which services were missing and what was left out."""
     counts: dict[str, int] = {}
     for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2].removeprefix("Skipped: ")

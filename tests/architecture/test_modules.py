@@ -12,7 +12,7 @@ from tests.architecture.source_tree import ROOT, modules
 
 VAGUE_WORDS = frozenset({"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"})
 NOUNS = frozenset({"opening", "concat_staging"})
-"""Names that end in *-ing* and are nouns all the same."""
+"""Names that end in *-ing* and are nouns nevertheless."""
 SPARK_MARK = re.compile(r"^(pytestmark = \[|@|    )pytest\.mark\.spark\b", re.MULTILINE)
 SDKS = frozenset(
     {"azure", "boto3", "botocore", "google", "hdfs_native", "kafka", "pyarrow", "pyspark"}

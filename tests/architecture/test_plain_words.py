@@ -1,4 +1,4 @@
-"""Strings of the package say after, while and another owner, in place of home-made words."""
+"""Strings of the package use plain words (after, while, another owner), not home-made ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "siltstone/pipelines/verify_export.py": "defines a status that users see",
     "siltstone/segments/read_ahead.py": "names an argument",
 }
-"""Modules that have one of the words all the same, and why."""
+"""Modules that contain one of the words anyway, and why."""
 
 
 def test_strings_use_plain_words() -> None:

@@ -1,6 +1,6 @@
 """What applications and plugins import is recorded in ``public_names.txt``, and stays.
 
-A name that is new is added there on purpose; one that goes first works for a version, with a
+A new name is added there on purpose; one that is to be removed first works for a version, with a
 warning.
 """
 

@@ -16,7 +16,7 @@ NO_TEST = ("moot: ",)
 
 
 def rows() -> list[tuple[int, str, str]]:
-    """Number, scenario, and what stands behind it."""
+    """Number, scenario, and the tests or the rule in its last column."""
     found = ROW.findall(PAGE.read_text(encoding="utf-8"))
     return [(int(number), scenario, answer) for number, scenario, answer in found]
 

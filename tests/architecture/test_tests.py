@@ -1,4 +1,4 @@
-"""How modules of the tests stand to one another, and how a test awaits."""
+"""How modules of the tests may import one another, and how a test awaits."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_no_module_imports_a_test_module() -> None:
     assert wrong == []
 
 
-def test_support_needs_nothing_of_the_tests_beside_it() -> None:
+def test_support_needs_nothing_of_the_tests_next_to_it() -> None:
     wrong = [
         f"{path}:{line} {name}"
         for path, tree in trees().items()

@@ -21,10 +21,10 @@ MACHINE_PATHS = r"(?<![\w.$})])/(home|root|Users|work|opt/wheels)/\w"
 """Paths that exist on one machine only."""
 
 OUTSIDE = r"\.\./(\.\./)*sha[r]ed\b"
-"""Papers beside the repository, which whoever clones it does not have."""
+"""Papers next to the repository, which a clone does not have."""
 
 UNFINISHED = r"\b(TO[D]O|FIX[M]E|XX[X])\b(?!\(#\d+\))"
-"""Unfinished work is an issue; a mark in the code names it: ``(#12)`` behind the word."""
+"""Unfinished work is an issue; a mark in the code names it: ``(#12)`` after the word."""
 
 
 @pytest.mark.parametrize(

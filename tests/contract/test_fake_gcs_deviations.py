@@ -1,4 +1,4 @@
-"""What fake-gcs-server does other than the service, one row each, so that a mended one shows.
+"""What fake-gcs-server does other than the service, one row each, so that a fixed one shows.
 
 The stub is asked the same and answers as documented, so this also holds the stub to its word. What
 the server does right is asserted too where the binding relies on it.

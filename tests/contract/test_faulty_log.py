@@ -1,4 +1,4 @@
-"""A log behind the layer of faults keeps the contract while nothing is made to fail."""
+"""A log wrapped in the layer of faults keeps the contract while nothing is made to fail."""
 
 from __future__ import annotations
 

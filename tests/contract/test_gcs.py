@@ -1,4 +1,4 @@
-"""The binding ``gcs`` keeps the contract, on a stub of the service and on a server of others."""
+"""The binding ``gcs`` keeps the contract, on a stub of the service and on a third-party server."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TestFakeGcs(
     ConcatChecks,
     CloseChecks,
 ):
-    """What a server decides; the rest is decided before one is asked, and is seen on the stub."""
+    """What a server decides; the rest is decided before one is asked, and is tested on the stub."""
 
     missing = MISSING
     deviations = FAKE_GCS

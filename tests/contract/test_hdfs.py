@@ -92,8 +92,8 @@ class TestGrowingWholly(Growing, ChunkStorageContract):
     name_bytes_max = 1_024 - len(new_folder()) - 1
 
 
-class TestHdfsBehindADoor(StopChecks):
-    """Where it can be made to answer nobody, which takes too long by its end and start."""
+class TestHdfsThroughADoor(StopChecks):
+    """Through a door that can make it silent, because to end and start it takes too long."""
 
     missing = GROWING
 

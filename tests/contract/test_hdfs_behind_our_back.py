@@ -41,7 +41,7 @@ CHANGES: dict[str, tuple[Callable[[RawHdfs, str], object], type[Exception]]] = {
 
 
 @pytest.mark.usefixtures("hdfs_plugin")
-def test_a_file_that_somebody_changed_is_never_read_wrongly(hdfs: Hdfs, tmp_path: Path) -> None:
+def test_a_file_that_was_changed_is_never_read_wrongly(hdfs: Hdfs, tmp_path: Path) -> None:
     path = new_folder()
     raw = RawHdfs(hdfs.endpoint, path)
     file = siltstone.init(tmp_path / "store", binding="hdfs", options=options_of(hdfs, path))

@@ -83,7 +83,7 @@ def test_wrong_options_are_named(hdfs: Hdfs, tmp_path: Path) -> None:
         assert not (tmp_path / "store").exists()
 
 
-def test_nobody_at_the_address(hdfs: Hdfs) -> None:
+def test_no_server_at_the_address(hdfs: Hdfs) -> None:
     settings = settings_of(hdfs, new_folder(), namenode="hdfs://127.0.0.1:9")
     with pytest.raises(ChunkUnavailableError):
         open_folder(settings)
@@ -115,7 +115,7 @@ for name, call in calls.items():
 """
 
 
-def test_who_may_only_read(hdfs: Hdfs) -> None:
+def test_a_user_that_may_only_read(hdfs: Hdfs) -> None:
     """The client takes the user from the environment, once for a process."""
     service = HdfsService(server=hdfs, more={"unsafe_append": True})
     service.outside_write("a", b"abc")
@@ -210,7 +210,7 @@ def test_opening_and_closing_ten_thousand_times(hdfs: Hdfs) -> None:
     check_cycles(HdfsService(server=hdfs), share_of(10_000))
 
 
-def test_names_that_hdfs_can_not_hold(hdfs: Hdfs) -> None:
+def test_names_that_hdfs_cannot_hold(hdfs: Hdfs) -> None:
     service = HdfsService(server=hdfs)
     storage = service.open()
     for name in ("a:b", "d/.snapshot", ".snapshot/a", "x" * 256, f"d/{'é' * 128}/a"):

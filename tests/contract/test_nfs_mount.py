@@ -1,6 +1,6 @@
 """The binding ``nfs`` keeps the contract on NFS, between clients that do not see one another.
 
-The mounts have the options that everybody has, so names and attributes are cached.
+The mounts have the usual options, so names and attributes are cached.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BETWEEN_CLIENTS = (
     "shows_at_once or another or won_once or at_once or beside or side_by_side or grew or seal"
     " or reopened or together or meanwhile or model"
 )
-"""The checks of what several clients do and see; the others have little to do with a network."""
+"""The checks of what several clients do and see; the others hardly depend on a network."""
 
 
 def test_what_clients_see_of_one_another(kernel_nfs: KernelNfs) -> None:

@@ -1,7 +1,7 @@
 """Tier 1 is gone, and the story is the same wherever long-term storage is: real servers of each.
 
 Injected: tier 1 and every local disk lost, then a chunk, a file of an index checkpoint, and all of
-the journal. Objects that somebody else put there are a segment before that.
+the journal. Objects that another program put there are a segment before that.
 """
 
 from __future__ import annotations

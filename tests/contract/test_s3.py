@@ -27,7 +27,7 @@ from tests.support.services.s3_services import MISSING, MotoService, S3Service
 class TestMoto(
     CreateChecks, DeleteChecks, ReadChecks, StatChecks, ListChecks, NameChecks, ConcatChecks
 ):
-    """What one caller sees: moto is not made for many threads at a time."""
+    """What one caller sees: moto is not made for several threads at a time."""
 
     missing = MISSING
     secrets = (SECRET,)

@@ -37,7 +37,7 @@ CHANGES: dict[str, tuple[Callable[[Any, str], None], type[Exception]]] = {
 @pytest.mark.usefixtures("s3_plugin")
 @pytest.mark.parametrize("transport", Transport)
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_object_that_somebody_changed_is_never_read_wrongly(
+def test_an_object_that_was_changed_is_never_read_wrongly(
     versitygw: S3Server, tmp_path: Path, change: str, transport: Transport
 ) -> None:
     bucket, raw = new_bucket(versitygw)

@@ -138,7 +138,7 @@ def test_tables_go_to_a_bucket_and_every_file_is_compared(
         run(store, target, Form.FILES, Records.BYTES)
 
 
-def test_a_file_that_can_not_be_finished_does_not_appear(
+def test_a_file_that_cannot_be_finished_does_not_appear(
     store: Path, place: tuple[str, RawS3], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, raw = place

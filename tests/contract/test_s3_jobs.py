@@ -65,7 +65,7 @@ def test_every_job_works_in_a_bucket(
         raw.remove(f"stores/one/{row.chunk.name}")
         wrong = [outcome for outcome in scrub(view, executor) if outcome.status != OK]
         assert [(o.subject, o.status) for o in wrong] == [(row.chunk.name, MISSING)]
-        # Whoever has not got the variable says so, and says which one.
+        # A process without the variable says so, and says which one.
         monkeypatch.delenv("TEST_SECRET")
         with pytest.raises(SettingsError, match="TEST_SECRET"):
             list(scrub(view, LocalExecutor(1)))

@@ -12,7 +12,7 @@ from tests.support.services.s3_services import MISSING, S3Service
 
 
 class TestReads(ReadChecks, StatChecks):
-    """What obstore has a part in, below a prefix."""
+    """The verbs that obstore takes part in, below a prefix."""
 
     missing = MISSING
     deviations = VERSITYGW
@@ -25,7 +25,7 @@ class TestReads(ReadChecks, StatChecks):
 
 @pytest.mark.soak
 class TestWhole(ChunkStorageContract):
-    """All of it, whatever has a part in it."""
+    """All of it, whether or not obstore takes part in it."""
 
     missing = MISSING
     deviations = VERSITYGW

@@ -32,7 +32,7 @@ __all__ = ["variables"]
 
 
 @pytest.mark.usefixtures("variables")
-def test_a_store_whose_disks_are_gone_goes_on_from_the_bucket(
+def test_a_store_whose_disks_are_gone_continues_from_the_bucket(
     versitygw: S3Server, tmp_path: Path
 ) -> None:
     bucket, raw = new_bucket(versitygw)

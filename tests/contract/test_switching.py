@@ -127,7 +127,7 @@ def everything(place: Place) -> dict[str, bytes | None]:
 
 
 @pytest.mark.parametrize(("first", "second"), CASES)
-def test_a_copied_store_opens_elsewhere_and_goes_on(
+def test_a_copied_store_opens_elsewhere_and_continues(
     tmp_path: Path, new_place: Callable[[str], Place], first: str, second: str
 ) -> None:
     home, away, back = new_place(first), new_place(second), new_place(first)
@@ -159,7 +159,7 @@ def test_a_copied_store_opens_elsewhere_and_goes_on(
         write(b"in tier 1 only", flushed=False)
     copy(home, away)
     assert everything(away) == everything(home)
-    left_behind = everything(home)
+    left_over = everything(home)
 
     switch(file, away)
     with siltstone.open(file) as store:
@@ -167,7 +167,7 @@ def test_a_copied_store_opens_elsewhere_and_goes_on(
         write(b"flushed away", flushed=True)
         check(b"flushed at home", b"in tier 1 only", b"flushed away")
         write(b"not flushed away", flushed=False)
-    assert everything(home) == left_behind
+    assert everything(home) == left_over
 
     copy(away, back)
     switch(file, back)

@@ -1,4 +1,4 @@
-"""Each wrapper keeps the contract, whatever it does beside.
+"""Each wrapper keeps the contract, whatever else it does.
 
 Over a service that can do everything; where more than delegation is at stake, over files too.
 """
@@ -50,7 +50,7 @@ def retrying(storage: ChunkStorage) -> ChunkStorage:
 
 @pytest.fixture
 def cached(tmp_path: Path) -> Iterator[Callable[[ChunkStorage], ChunkStorage]]:
-    """Puts clients of one service behind one cache of four blocks."""
+    """Gives clients of one service one common cache of four blocks."""
     cache = BlockCache(tmp_path / "cache", 4 * SLOT_BYTES, bytes(16))
     yield lambda storage: CachedChunkStorage(storage, cache, lambda name: True)
     assert cache.on, "no check made it fail"
@@ -74,7 +74,7 @@ class TestCachedNfs(ChunkStorageContract):
 
 
 def limited(storage: ChunkStorage) -> ChunkStorage:
-    """A limit that no check reaches, for it is real time that would pass."""
+    """A limit that no check reaches, because real time would pass."""
     environment = SystemEnvironment()
     up, down = Bandwidth(environment, 2**40), Bandwidth(environment, 2**40)
     bandwidths = Bandwidths(up=up, down=down, longest_s=30.0)

@@ -1,7 +1,7 @@
 """Every decoder of persisted bytes, each as a function of bytes alone.
 
 They are found, not listed: a new one is fuzzed from the day on which it is written. An argument
-beside the bytes gets a value by its name; a name without one is an error here.
+besides the bytes gets a value by its name; a name without one is an error here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Decoder = Callable[[bytes], object]
 
 
 class AnySum(int):
-    """A checksum that equals every other: what stands behind it gets to be decoded."""
+    """A checksum that equals every other: what stands after it gets to be decoded."""
 
     def __eq__(self, other: object) -> bool:
         return True

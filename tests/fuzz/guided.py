@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of one decoder: ``python -m tests.fuzz.guided NAME RUNS FOLDER``.
 
 The examples of the format pages are put into ``FOLDER``, where the fuzzer leaves what it finds. It
-ends with an error at the first exception that is none of the two.
+ends with an error at the first exception that is neither of the two.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ garbage:
   delay: 1h
 """
 NAMES = ("x/ž %&=~", "one/two/three/four/five/six/seven/eight", "long-" + "n" * 150)
-"""Names that chunk names escape, or shorten so that they can not be read back."""
+"""Names that chunk names escape, or shorten so that they cannot be read back."""
 
 
 def text(name: str, length: int) -> bytes:

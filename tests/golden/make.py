@@ -1,4 +1,4 @@
-"""``python -m tests.golden.make``: write the golden store of this version anew.
+"""``python -m tests.golden.make``: write the golden store of this version again.
 
 Until a version is released its formats may still change; afterwards its golden store never does.
 """

@@ -1,7 +1,7 @@
 """The life of a data chunk as a state machine: id, bytes, commit, drop, task, deletion, pins.
 
 Who acts: up to three owners, one an epoch, in the order of their claims; each may stop between any
-two steps and go on later. A call to long-term storage may end with an unknown outcome: applied,
+two steps and continue later. A call to long-term storage may end with an unknown outcome: applied,
 not applied, or applied at any later time. So may an append to the log. A reader without a claim
 takes a pin and opens what the table log on long-term storage says.
 
@@ -82,7 +82,7 @@ class ChunkLife(OwnedMachine):
         for chunk in state.chunks:
             known = chunk.number in named or (chunk.number, chunk.epoch) in reserved
             if chunk.there and not known:
-                return Violation("I4", f"nothing names chunk {chunk.number}, nobody reserved it")
+                return Violation("I4", f"nothing names chunk {chunk.number}, no owner reserved it")
         return None
 
     def shown(self, state: State) -> dict[str, object]:
@@ -253,7 +253,7 @@ class ChunkLife(OwnedMachine):
             if self.rules.deletion_stated:
                 yield from self._log(state, epoch, after, Frame(STATED, number))
             else:
-                yield "goes on without a statement", self._with(state, epoch, after)
+                yield "continues without a statement", self._with(state, epoch, after)
         else:
             pin = state.reader.pin
             for number, version in rows.tasks:

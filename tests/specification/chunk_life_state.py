@@ -107,7 +107,7 @@ class State(NamedTuple):
     late: tuple[Chunk, ...]
     """Creates without an answer that may still take effect."""
     used: tuple[int, ...]
-    """Ids that somebody began to make a chunk under."""
+    """Ids under which an owner began to make a chunk."""
     owners: tuple[Owner, ...]
     reader: Reader
     left: tuple[int, ...]

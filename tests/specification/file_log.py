@@ -1,4 +1,4 @@
-"""What may happen to a file log; the rules of ``tier1/file``, each behind its switch."""
+"""What may happen to a file log; the rules of ``tier1/file``, each with its switch."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class FileLog(OwnedMachine):
             return "finds damage or a later claim", self._dead(state, number)
         claimed = max(state.claimed, owner.epoch)
         if not self.rules.marker_before_reading:
-            return "goes on", self._with(state, number, owner._replace(at=READ), claimed=claimed)
+            return "continues", self._with(state, number, owner._replace(at=READ), claimed=claimed)
         after = Owner(READ, owner.epoch, view.frames, view.statement)
         return "reads the older files", self._with(state, number, after, claimed=claimed)
 
@@ -385,7 +385,7 @@ class FileLog(OwnedMachine):
         return self._with(state, number, Owner(at=DEAD), marker=marker)
 
     def _unsynced(self, file: File) -> File:
-        """The file when a sync failed that was not its owner's."""
+        """The file when a sync by another process than its owner failed."""
         return settled(file, LOST)._replace(failed=self.rules.kernel_tells_each_descriptor)
 
     def _with_failure(self, state: State, **parts: Any) -> State:

@@ -1,9 +1,10 @@
 """The file log as a state machine: marker, headers, predecessor copies, void frames.
 
 Who acts: up to three owners, numbered as they begin to claim (so no two states differ only by who
-is who), each of which may stop between any two steps and go on later, whatever happened meanwhile;
-a reader without a claim; and the machine they run on, where processes die, syncs fail and the
-power goes. One step is one call of the file system that another process could see half done.
+is who), each of which may stop between any two steps and continue later, whatever happened
+meanwhile; a reader without a claim; and the machine they run on, where processes die, syncs fail
+and the power goes. One step is one call of the file system that other processes could see half
+done.
 
 What a file shows and what the disk has differ. Each header and each frame is ``DIRTY`` (written and
 not synced: a power cut keeps or drops it), ``LOST`` (its sync failed: shown until the page cache
@@ -93,7 +94,7 @@ class File(NamedTuple):
     copy: int = 0
     frames: tuple[int, ...] = ()
     failed: bool = False
-    """A sync of somebody else's failed, and the descriptor of the owner was not told yet."""
+    """A sync of another process failed, and the descriptor of the owner was not told yet."""
 
 
 class Marker(NamedTuple):
@@ -128,7 +129,7 @@ class Reader(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything. ``committed``, ``claimed`` are what nobody in the system knows as a whole."""
+    """Everything. ``committed``, ``claimed`` are what no process in the system knows as a whole."""
 
     files: tuple[File, ...]
     marker: Marker

@@ -85,7 +85,7 @@ def _search(machine: Machine[S], states_max: int) -> Found:
     layer = [first]
     depth = 0
     while layer:
-        behind: list[S] = []
+        next_layer: list[S] = []
         for state in layer:
             for label, after in machine.steps(state):
                 if isinstance(after, Violation):
@@ -98,11 +98,11 @@ def _search(machine: Machine[S], states_max: int) -> Found:
                 if wrong is not None:
                     trace = _trace(machine, parents, state, label, wrong, after)
                     return Found(states=len(parents), depth=depth, violation=wrong, trace=trace)
-                behind.append(after)
+                next_layer.append(after)
         if len(parents) > states_max:
             raise RuntimeError(f"more than {states_max} states")
-        layer = behind
-        depth += bool(behind)
+        layer = next_layer
+        depth += bool(next_layer)
     return Found(states=len(parents), depth=depth, violation=None, trace="")
 
 
@@ -112,13 +112,13 @@ def every_state(machine: Machine[S]) -> Iterable[S]:
     layer = list(seen)
     while layer:
         yield from layer
-        behind = []
+        next_layer = []
         for state in layer:
             for _, after in machine.steps(state):
                 if not isinstance(after, Violation) and after not in seen:
                     seen.add(after)
-                    behind.append(after)
-        layer = behind
+                    next_layer.append(after)
+        layer = next_layer
 
 
 def _trace(

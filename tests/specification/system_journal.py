@@ -1,7 +1,7 @@
 """The system journal as a state machine: claims, table log, checkpoints, truncation, retention.
 
 Who acts: up to three owners, one an epoch, in the order of their claims; each may stop between any
-two steps and go on later, when it has long lost the log. Long-term storage has no fence: it takes
+two steps and continue later, long after it lost the log. Long-term storage has no fence: it takes
 whatever a fenced owner still writes and deletes. Calls to it may end with an unknown outcome,
 applied or not, and one checkpoint file may be damaged.
 
@@ -140,7 +140,7 @@ class SystemJournal(OwnedMachine):
     def _booted(self, state: State, epoch: int, owner: Owner) -> State | Violation:
         wrong = missing(state, owner.found)
         if wrong is not None and state.fence > epoch:
-            return self._with(state, epoch, Owner(at=DEAD))  # Nobody waits for this one.
+            return self._with(state, epoch, Owner(at=DEAD))  # No call waits for this one.
         if wrong is not None:
             return Violation(wrong[0], f"the boot of epoch {epoch} fails: {wrong[1]}")
         found = owner.found or Recovered()
@@ -227,7 +227,7 @@ class SystemJournal(OwnedMachine):
     # --- the journal ------------------------------------------------------------------------------
 
     def _compose(self, state: State, epoch: int, owner: Owner) -> Steps[State]:
-        """Compose each record that is due and write it: what is in memory is seen by nobody."""
+        """Compose each record that is due and write it: what is in memory is not seen by others."""
         for record in self._due(state, owner):
             pending = (*owner.pending, Pending(record))
             if owner.pending:

@@ -1,6 +1,6 @@
 """What an owner keeps of the journal, and which system files may go.
 
-The latter ``journal/retention.py`` decides, asked in its own words.
+``journal/retention.py`` decides the latter, asked in its own words.
 """
 
 from __future__ import annotations

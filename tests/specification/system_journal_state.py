@@ -161,7 +161,7 @@ class Owner(NamedTuple):
     sequence: int = 0
     durable: tuple[Durable, ...] = ()
     passed: tuple[tuple[int, int], ...] = ()
-    """(file, chunk) of the batches behind the older of the two newest checkpoints."""
+    """(file, chunk) of the batches after the older of the two newest checkpoints."""
     stated: int = 0
     """The safe index that a truncation may rely on."""
     record: int = -1
@@ -230,7 +230,7 @@ def _replayed(start: Checkpoint, files: list[File]) -> Recovered:
                 return Recovered(fault="a checkpoint among batches")
             place = record.sequence - start.sequence
             if place < 0:
-                return Recovered(fault="a batch behind a checkpoint that is newer")
+                return Recovered(fault="a batch after a checkpoint that is newer")
             if place > len(applied):
                 return Recovered(fault=f"journal lacks sequence {start.sequence + len(applied)}")
             if place < len(applied):

@@ -1,7 +1,7 @@
 """Claims, log, journal, checkpoints and deletion as three small machines, searched exhaustively.
 
 No state that a machine can reach breaks an invariant, and without a rule of the protocol some state
-does: so the rule is needed, and the search would notice that it is gone. Some rules stand behind
+does: so the rule is needed, and the search would notice that it is gone. Some rules are hidden by
 another one: then both are taken out.
 """
 
@@ -128,7 +128,7 @@ NOT_SHOWN: dict[str, str] = {
     "composed_in_turn": "a record that was composed early would state less than is true",
     "deletion_stated": "what an older owner found needless stays so; it shows the fence",
     "keeps_chunks_of_batches": "needs more flushes between two checkpoints than fit in here",
-    "keeps_present_layout": "the newest checkpoint and the batches behind it name the same chunks",
+    "keeps_present_layout": "the newest checkpoint and the batches after it name the same chunks",
 }
 """Rules whose need the states within these bounds do not show, and what stands in the way."""
 
