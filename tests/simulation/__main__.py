@@ -17,7 +17,7 @@ def main() -> None:
     """Play what the command line says; the first failure ends it."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seeds", type=int, nargs="+", help="what to play")
-    parser.add_argument("--count", type=int, default=1, help="so many seeds from each on")
+    parser.add_argument("--count", type=int, default=1, help="this many seeds from each on")
     parser.add_argument("--kafka", action="store_true", help="logs in a model of Kafka")
     parser.add_argument("--short", action="store_true", help="owners that live for seconds")
     parser.add_argument("--trace", action="store_true", help="print everything that happened")

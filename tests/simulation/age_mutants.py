@@ -44,7 +44,7 @@ AGE_MUTANTS = (
         "        for",
     ),
     Mutant(
-        "rules that were changed hold on",
+        "rules that were changed stay in force",
         "container/state/replica.py",
         "                self._rules = None\n",
         "                pass\n",
@@ -56,7 +56,7 @@ AGE_MUTANTS = (
         "",
     ),
     Mutant(
-        "a border knows the time of bytes behind it",
+        "a border knows the time of bytes after it",
         "metadata/time_index.py",
         "            falls = latest_ms - time_ms >= STEP_MS\n",
         """            falls = latest_ms - time_ms >= STEP_MS
@@ -120,7 +120,7 @@ AGE_MUTANTS = (
         snapshot._taken.scan = self._tables.scan""",
     ),
     Mutant(
-        "a snapshot names a version behind the one that it shows",
+        "a snapshot names a version older than the one that it shows",
         "container/state/table_snapshots.py",
         "version = self._tables.applied_version",
         "version = self._tables.applied_version - 1",

@@ -66,7 +66,7 @@ class Ageing(Lives):
         current, busy = epoch == self._ledger.epoch, set(rules.busy)
         changes = rules.count
         found = await self._ask(self._slot_rules)
-        # Whatever was being changed meanwhile may be shown before or behind that.
+        # Whatever was being changed meanwhile may be shown before or after that.
         quiet = not busy and not rules.busy and changes == rules.count
         if found is not None and current and epoch == self._ledger.epoch and quiet:
             self._ledger.allow_cuts()

@@ -1,7 +1,7 @@
 """Long-term storage alone, at any moment, is a whole and consistent state of a container.
 
-A copy of all chunks is made between two steps; what a recovery without tier 1 would go on from is
-built from it, while the processes of the run go on.
+A copy of all chunks is made between two steps; what a recovery without tier 1 would continue from
+is built from it, while the processes of the run continue.
 """
 
 from __future__ import annotations

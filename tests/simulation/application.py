@@ -15,7 +15,7 @@ from tests.simulation.looking import Look, look
 from tests.support import inside
 
 REFUSALS_MAX = 12
-"""A client whose store refuses so often in a row goes home."""
+"""A client that is refused this often in a row stops."""
 
 
 class Application(Importing):
@@ -28,7 +28,7 @@ class Application(Importing):
                 group.create_task(self._client())
 
     async def run_few(self, operations: int) -> None:
-        """Do so many operations, and create the table if there is none."""
+        """Do this many operations, and create the table if there is none."""
         await self._create_rows()
         for _ in range(operations):
             if self.leaving or self._refusals >= REFUSALS_MAX:
@@ -115,7 +115,7 @@ class Application(Importing):
                     raise ViolationError(f"{name} is not listed by epoch {epoch}: {found}")
 
     async def care(self) -> None:
-        """What is otherwise done by itself, now."""
+        """Do now what is otherwise done by itself."""
         store = self._store
         choice = self._chance.randrange(5)
         if choice == 0:

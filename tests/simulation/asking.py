@@ -56,7 +56,7 @@ class Writer:
 
 @dataclass(eq=False)
 class Joining:
-    """A concat whose outcome nobody knows yet.
+    """A concat whose outcome is not known yet.
 
     Attributes:
         target: the segment that gets the bytes.
@@ -147,7 +147,7 @@ class Asking:
                 self._ledger.missing(segment, epoch, was_there=sure)
         elif isinstance(error, SegmentSealedError):
             if segment.seal is None:
-                raise ViolationError(f"{segment.name} is sealed, and nobody asked for it")
+                raise ViolationError(f"{segment.name} is sealed, and no client asked for it")
         elif isinstance(error, OffsetError) and error.expected < segment.start:
             raise ViolationError(f"{segment.name} became shorter: {error!r}")
 
@@ -183,6 +183,6 @@ def tag_of(index: int, count: int) -> str:
 
 
 async def true(work: Awaitable[None]) -> bool:
-    """What tells that something took place which has no result."""
+    """Await ``work``, which has no result; ``True`` says that it took place."""
     await work
     return True

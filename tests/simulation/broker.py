@@ -22,7 +22,7 @@ from siltstone.tier1.kafka.partition import EARLIEST
 
 _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
-"""Of a batch in format 2; behind them comes the count of its records."""
+"""Of a batch in format 2; after them comes the count of its records."""
 _OFFSET = struct.Struct(">q")
 REMEMBERED = 5
 """Batches of a producer that are known again."""
@@ -84,7 +84,7 @@ class Broker:
         return self._answers[type(request).__name__](request)
 
     def forget_producers(self) -> None:
-        """Take again what was sent before, as a broker does that lost what it knew of that."""
+        """Take again what was sent before, as a broker does that lost its record of it."""
         for topic in self.topics.values():
             topic.producers.clear()
 

@@ -17,7 +17,7 @@ from tests.support import inside
 from tests.support.container.row_checks import all_chunks, check_rows
 
 DAYS_S = 3 * 24 * 3600.0
-"""After so long a sweep takes what nobody names, and every task but those of tombstones is due."""
+"""After this time a sweep takes unnamed chunks, and all tasks but those of tombstones are due."""
 
 ROUNDS_MAX = 12
 CHECKPOINTS = 4
@@ -87,7 +87,7 @@ async def _last(host: Host) -> None:
 
 
 async def _retain(host: Host) -> None:
-    """All is old and flushed: of what rules of age are about nothing is left."""
+    """All is old and flushed: nothing is left that a rule of age applies to."""
     assert host.store is not None
     cuts = [cut async for cut in host.store.retain()]
     for ledger in host.world.ledgers:
@@ -99,7 +99,7 @@ async def _retain(host: Host) -> None:
 
 
 async def _drain(host: Host, ledger: Ledger) -> None:
-    """Nothing is left that nobody needs."""
+    """Nothing is left that is not needed."""
     assert host.store is not None
     index, tag = ledger.index, tag_of(ledger.index, host.world.containers)
     store, container, storage = host.store, host.container(index), host.world.bare_storage()
@@ -156,9 +156,9 @@ async def _look(host: Host) -> None:
 
 
 def _nothing_open(world: World) -> None:
-    """Nobody is left who could make an open attempt happen, so all is known."""
+    """No process is left that could make an open attempt happen, so all is known."""
     for segment in (segment for ledger in world.ledgers for segment in ledger.segments.values()):
         seen = [append for append in segment.appends if not append.hidden]
         for attempt in (segment.create, segment.seal, segment.end, *seen):
             if attempt is not None and attempt.state is State.OPEN:
-                raise ViolationError(f"nobody knows what became of: {attempt.what}")
+                raise ViolationError(f"it is not known what became of: {attempt.what}")

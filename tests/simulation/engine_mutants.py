@@ -17,7 +17,7 @@ ENGINE_MUTANTS = (
         "            frame = decode",
     ),
     Mutant(
-        "the journal is not listed again behind the claim",
+        "the journal is not listed again after the claim",
         "container/boot/claim.py",
         "recovered = await recover(storage, environment, container, epoch)",
         "recovered = before",
@@ -46,7 +46,7 @@ ENGINE_MUTANTS = (
         "not chunk.closed",
     ),
     Mutant(
-        "a chunk is appended to behind an append that may have happened",
+        "a chunk is appended to after an append that may have happened",
         "segments/write.py",
         "and not context.memory.is_spoilt(chunk.chunk_id)\n",
         "",

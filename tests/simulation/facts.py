@@ -1,9 +1,10 @@
 """What is known of one thing that applications asked for: an attempt, some bytes, a segment.
 
-An attempt is open until it is known whether it happened. It *happened* once anybody heard so or saw
-it, and from then on it is a fact for ever. It *failed* once an error said that it was not applied,
-or once a newer owner had a look and it was not there: from then on nobody may see it or hear that
-it happened. Facts are compared with every answer; what no attempt explains is an invention.
+An attempt is open until it is known whether it happened. It *happened* once any process heard so or
+saw it, and from then on it is a fact for ever. It *failed* once an error said that it was not
+applied, or once a newer owner had a look and it was not there: from then on no process may see it
+or hear that it happened. Facts are compared with every answer; what no attempt explains is an
+invention.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ class Bytes(Attempt):
         group: those that happen together with it, or not at all.
         end: the attempt to remove it, if it is a row.
         asked_ms: when it was asked for first, so it was not appended before.
-        heard_ms: when somebody first heard of it or saw it, so it was not appended later.
-        hidden: whether it may be among bytes that retention took before anybody saw them.
+        heard_ms: when a process first heard of it or saw it, so it was not appended later.
+        hidden: whether it may be among bytes that retention took before any process saw them.
     """
 
     data: bytes = b""
@@ -113,7 +114,7 @@ class Segment:
         now_ms: tells the time.
         known: its bytes as far as they are known without a gap.
         ahead: what is known beyond a gap, by offset.
-        appends: those that may still happen, or happened nobody knows where.
+        appends: those that may still happen, or happened at an unknown place.
         every: all appends, for people.
         start: the highest start that is a fact.
         start_tried: the highest that was asked for.
@@ -126,10 +127,10 @@ class Segment:
         rename: the attempt to give it another name, while its outcome is unknown.
         new_name: that name.
         values: what its one attribute was set to, from the last value that is certain on.
-        is_set: whether somebody is setting it.
+        is_set: whether a client is setting it.
         placed: appends whose bytes are known, in their order.
         cuts: offsets that clients truncated at, or tried to.
-        holes: runs of known bytes that were cut before anybody saw them.
+        holes: runs of known bytes that were cut before any process saw them.
         ruled: the highest start that a rule of retention ever allowed.
     """
 
@@ -159,7 +160,7 @@ class Segment:
 
     @property
     def start_max(self) -> int:
-        """Nobody asked for a higher start, and no rule allowed one."""
+        """No client asked for a higher start, and no rule allowed one."""
         return max(self.start_tried, self.ruled)
 
     @property
@@ -169,7 +170,7 @@ class Segment:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody asked for its end or for another name."""
+        """Whether no client asked for its end or for another name."""
         return self.end is None and self.rename is None
 
     @property
@@ -188,7 +189,7 @@ class Segment:
         return made
 
     def asked(self, append: Bytes) -> None:
-        """An append is on its way, perhaps once more. One of nothing cannot be seen."""
+        """An append is on its way, perhaps again. One of nothing cannot be seen."""
         if append.data and append not in self.appends:
             self.appends.append(append)
             self.every.append(append)
@@ -219,19 +220,19 @@ class Segment:
 
     @property
     def unplaced(self) -> list[Bytes]:
-        """Appends that may be there, nobody knows where."""
+        """Appends that may be there, at an unknown place."""
         return [a for a in self.appends if a.offset is None and a.state is not State.FAILED]
 
     @property
     def length_max(self) -> int:
-        """It has no more bytes than so many, whatever happened."""
+        """It has at most this many bytes, whatever happened."""
         ahead = sum(len(append.data) for append in self.ahead.values())
         return self.length + ahead + sum(len(append.data) for append in self.unplaced)
 
     def cut_unseen(self, start: int) -> None:
         """Retention took bytes up to ``start`` of which some were never seen.
 
-        They have to be those of whole appends; of which ones is not known any more.
+        They have to be those of whole appends; which ones is no longer known.
         """
         if start <= self.length:
             return
@@ -248,13 +249,13 @@ class Segment:
         self._join_ahead()
 
     def is_border(self, offset: int) -> bool:
-        """Whether an append begins or ends there, or somebody cut there; unknown counts as yes."""
+        """Whether an append begins or ends there, or a client cut there; unknown counts as yes."""
         if offset == 0 or offset in self.cuts or any(a <= offset <= b for a, b in self.holes):
             return True
         return any(offset in (a.offset, (a.offset or 0) + len(a.data)) for a in self.placed)
 
     def seen(self, offset: int, data: bytes, who: str) -> None:
-        """Somebody read these bytes: compare them, and learn what happened."""
+        """A process read these bytes: compare them, and learn what happened."""
         assert offset <= self.length, "reads begin at what is known"
         while self.length < offset + len(data):
             position = self.length
@@ -266,18 +267,18 @@ class Segment:
                 raise ViolationError(
                     f"{who} read invented bytes of {self.name} at {position}: {told}"
                 )
-            # One that is seen in part is certain all the same.
+            # One that is seen in part is certain anyway.
             self._place(append, position)
         for begin, end in self._seen_before(offset, offset + len(data)):
             if data[begin - offset : end - offset] != self.known[begin:end]:
                 raise ViolationError(f"{who} read wrong bytes of {self.name} from {offset} on")
 
     def _seen_before(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """What lies of ``[begin, end)`` outside of holes."""
-        for hole, behind in self.holes:
+        """The parts of ``[begin, end)`` outside of holes."""
+        for hole, after in self.holes:
             if begin < hole:
                 yield begin, min(end, hole)
-            begin = max(begin, min(end, behind))
+            begin = max(begin, min(end, after))
         yield begin, end
 
     def _explain(self, position: int, rest: bytes) -> Bytes | None:
@@ -294,13 +295,13 @@ class Segment:
         self.values = self.values[self.values.index(value) :]
 
     def value_seen(self, value: str | None, known: list[Bytes], who: str, *, was_set: bool) -> None:
-        """Somebody saw the attribute.
+        """A process saw the attribute.
 
         Args:
             value: what it was.
-            known: what it may have been before that somebody looked.
+            known: what it may have been before that process looked.
             who: looked.
-            was_set: whether it was certain beforehand that it had some value.
+            was_set: whether it was certain in advance that it had some value.
         """
         if value is None:
             if was_set:

@@ -28,7 +28,7 @@ class HeardLog(FaultyFencedLog):
 
 
 class TendedHeardLog(HeardLog):
-    """One of a log that works beside its appends."""
+    """One of a log that works next to its appends."""
 
     def tend(self) -> float:
         """``TendedLog.tend``."""

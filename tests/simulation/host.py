@@ -78,7 +78,7 @@ class HostParts:
                 raise ViolationError(f"{self.process.name} finds no log: {error!r}") from error
             raise
         if container.epoch < ledger.epoch:
-            # It stood still behind its last call: the log has to tell it before it does anything.
+            # It was paused after its last call: the log has to tell it before it does anything.
             try:
                 await inside.parts(container).pipeline.confirm()
             finally:
@@ -176,7 +176,7 @@ class Host:
 
     @property
     def is_newest(self) -> bool:
-        """Whether it has all containers, as far as anybody knows."""
+        """Whether it has all containers, as far as any process knows."""
         assert self.store is not None, "it is open"
         epochs = (slot.epoch for slot in inside.slots(self.store))
         return all(e == ledger.epoch for e, ledger in zip(epochs, self.world.ledgers, strict=True))
@@ -215,7 +215,7 @@ class Host:
         self.machine.busy = False
 
     async def _slots(self, *, read_only: bool, takeover: bool) -> Sequence[ContainerSlot]:
-        """Open all containers, as the store does that people have."""
+        """Open all containers, as the store of a user does."""
         parts = cast("Assembly", self.parts)
         return await open_containers(parts, read_only=read_only, takeover=takeover)
 

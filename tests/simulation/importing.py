@@ -18,7 +18,7 @@ from tests.simulation.versions import Versions
 from tests.support import inside
 
 TARGETS = 3
-"""Segments that imports alone append to, so that nobody deletes them meanwhile."""
+"""Segments that only imports append to, so that no client deletes them meanwhile."""
 
 
 @dataclass(eq=False)
@@ -50,13 +50,13 @@ class Importing(Versions):
     """The verb that imports."""
 
     async def import_chunks(self) -> None:
-        """Go on with an import that may have happened, or begin one."""
+        """Continue an import that may have happened, or begin one."""
         session = await self._session()
         if session is None:
             return
         session.busy = True
         try:
-            await self._go_on(session)
+            await self._continue(session)
         finally:
             session.busy = False
 
@@ -76,7 +76,7 @@ class Importing(Versions):
         self._plans.sessions.append(session)
         return session
 
-    async def _go_on(self, session: Session) -> None:
+    async def _continue(self, session: Session) -> None:
         first = session.targets[0]
         ticket = await self._ask(lambda: self._store.open_import(session.name, first.name))
         if ticket is None:

@@ -31,7 +31,7 @@ DEADLINE_S = 4.0
 LATE_S = 15.0
 AWAY_S = 10.0
 CHANGES = frozenset({"ProduceRequest", "DeleteRecordsRequest"})
-"""What may have its effect when nobody waits for it any more."""
+"""What may have its effect when no caller waits for it any more."""
 
 
 class Fate(Enum):
@@ -123,7 +123,7 @@ class KafkaCluster:
 
     @property
     def is_away(self) -> bool:
-        """Whether nobody reaches it."""
+        """Whether no client reaches it."""
         return self._clock.now < self._away_until
 
     def fate(self) -> Fate:
@@ -142,18 +142,18 @@ class KafkaCluster:
             self._clock.now += seconds
 
     def is_half_way(self) -> bool:
-        """Whether what somebody sent, and then died or stood still, is on its way."""
+        """Whether a request is on its way whose sender died or was paused since."""
         return self._chance.random() < 0.5
 
     def come_later(self, request: Any) -> None:
-        """Carry a request out some time, whoever waits for it or not."""
+        """Carry a request out some time, whether or not its caller waits for it."""
         if type(request).__name__ in CHANGES:
             seconds = LATE_S * self._chance.random() ** 2
             self._note(f"{type(request).__name__} comes in {seconds:.3f}")
             self._late.append((self._clock.now + seconds, request))
 
     def answer(self, request: Any) -> Any:
-        """Carry a request out behind those that came before."""
+        """Carry a request out after those that came before."""
         due = [entry for entry in self._late if entry[0] <= self._clock.now]
         self._late = [entry for entry in self._late if entry[0] > self._clock.now]
         for _, before in sorted(due, key=lambda entry: entry[0]):

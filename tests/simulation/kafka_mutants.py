@@ -11,7 +11,7 @@ def _mutant(name: str, file: str, old: str, new: str) -> Mutant:
 
 KAFKA_MUTANTS = (
     _mutant(
-        "a frame behind a claim counts",
+        "a frame after a claim counts",
         "scan.py",
         "        if frame.epoch < self.epoch:\n",
         "        if frame.epoch < 0:\n",
@@ -39,7 +39,7 @@ KAFKA_MUTANTS = (
         "self.epoch = max(1 + record.above, self.epoch)",
     ),
     _mutant(
-        "a handle is used again behind an append that may have happened",
+        "a handle is used again after an append that may have happened",
         "fenced_log.py",
         "        except SiltstoneError as error:\n            self._poison()\n",
         "        except SiltstoneError as error:\n",

@@ -21,7 +21,7 @@ class Ledger:
         twins: what two rows were set to as one, again and again.
         rules: of retention.
         epoch: the newest epoch that opened.
-        version: the newest table version that anybody heard of.
+        version: the newest table version that any process heard of.
         acknowledged: appends that were acknowledged.
     """
 
@@ -39,7 +39,7 @@ class Ledger:
     def opened(self, epoch: int) -> None:
         """An owner opened."""
         if epoch <= self.epoch:
-            raise ViolationError(f"epoch {epoch} opened behind epoch {self.epoch}")
+            raise ViolationError(f"epoch {epoch} opened after epoch {self.epoch}")
         self.epoch = epoch
 
     def heard_of(self, version: int) -> None:
@@ -65,7 +65,7 @@ class Ledger:
             raise ViolationError(f"segment {segment.name} is gone from epoch {epoch}: {end}")
 
     def gone(self, segment: Segment) -> None:
-        """It is certain that the segment is no more."""
+        """It is certain that the segment no longer exists."""
         if self.segments.get(segment.name) is segment:
             del self.segments[segment.name]
 
@@ -84,9 +84,9 @@ class Ledger:
             self.rules.allow(segment, segment.length_max)
 
     def row_seen(self, key: bytes, value: TableValue) -> None:
-        """Somebody read this row."""
+        """A process read this row."""
         attempt = self.rows.get(key)
         if attempt is None or attempt.data != value.value:
-            raise ViolationError(f"a row that nobody wrote: {key!r}")
+            raise ViolationError(f"a row that no client wrote: {key!r}")
         attempt.happened()
         attempt.done(value.version)

@@ -25,7 +25,7 @@ class Lives(Appending):
             return True
 
         epoch = self.epoch
-        # An owner that was overtaken may say that there is nothing to do, of a segment that was.
+        # An overtaken owner may say that there is nothing to do, of a segment that was there once.
         if await self._ask(call, segment=segment) and epoch == self._ledger.epoch:
             segment.start = max(segment.start, offset)
 
@@ -67,7 +67,7 @@ class Lives(Appending):
         if await self._ask(lambda: handle.rename(segment.new_name), rename) is not None:
             if segment.rename is rename:
                 self._ledger.renamed(segment)
-            else:  # Somebody saw it before this was heard.
+            else:  # Another process saw it before this was heard.
                 rename.happened()
         elif rename.state is State.FAILED:
             segment.rename = None
@@ -92,7 +92,7 @@ class Lives(Appending):
                 await self._create(segment.name, private=False)
 
     async def join(self) -> None:
-        """Fill a segment of one's own, and put it behind another one."""
+        """Fill a segment of one's own, and put it after another one."""
         target = self._some()
         source = await self.create(private=True)
         if source is None or target is None:
@@ -135,7 +135,7 @@ class Lives(Appending):
             self._ledger.gone(source)
 
     async def join_again(self) -> None:
-        """Repeat a concat of which nobody knows what became of it."""
+        """Repeat a concat whose outcome is not known."""
         plans = self._plans
         plans.joinings = [j for j in plans.joinings if j.busy or not j.target.ended]
         waiting = [joining for joining in plans.joinings if not joining.busy]

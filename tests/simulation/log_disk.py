@@ -27,7 +27,7 @@ FAILURES = (
 class LogDisk:
     """One local disk that all machines of a run see, each container's log in a folder of it.
 
-    A call of the log is one step of the loop with all its file calls, so nobody else comes between
+    A call of the log is one step of the loop with all its file calls, so no process comes between
     these; but the power fails between any two of them.
 
     Attributes:
@@ -45,7 +45,7 @@ class LogDisk:
         self._chance = chance
         self._note = note
         self._file_bytes = chance.choice((64, 256)) * KIB
-        # On a small one, files are written with zeros beforehand and used again.
+        # On a small one, files are written with zeros in advance and used again.
         number = 0xEF53 if self._file_bytes == 64 * KIB else 0
         self._file_system = FileSystem(number=number, name="simulated")
         self._left = 0
@@ -79,7 +79,7 @@ class LogDisk:
         self.calls.fail_call("fdatasync")
 
     def cut_at(self, number: int, *, keep: float) -> None:
-        """Cut the power ahead of a file call of this number from now, 1 being the next.
+        """Cut the power before a file call of this number from now, 1 being the next.
 
         Args:
             number: which call.
@@ -95,7 +95,7 @@ class LogDisk:
         self._disk.cut(keep=self._keep, seed=self._chance.randrange(2**32))
 
     def restart(self) -> None:
-        """Switch the power on again; everybody who used it is dead."""
+        """Switch the power on again; every process that used it is dead."""
         self.calls.forget()
         self._disk.restart()
         self.is_down = False

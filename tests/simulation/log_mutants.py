@@ -12,7 +12,7 @@ LOG_MUTANTS = (
         "",
     ),
     Mutant(
-        "a file log does not look at the marker behind its sync",
+        "a file log does not look at the marker after its sync",
         "tier1/file/writer.py",
         "if count != MARKER_BYTES or self._marker_now != self._marker_data:",
         "if count != MARKER_BYTES:",

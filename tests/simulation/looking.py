@@ -28,7 +28,7 @@ class Look:
         ledger: what is known.
         epoch: of the owner that looks; ``None`` for a reader, who sees what is acknowledged.
         process: its; its death makes the answer void.
-        refresh: what a reader does ahead of a look, to see all that is acknowledged by then.
+        refresh: what a reader does before a look, to see all that is acknowledged by then.
     """
 
     name: str
@@ -39,17 +39,17 @@ class Look:
 
     @property
     def current(self) -> bool:
-        """Whether nobody may know more than the one who looks."""
+        """Whether no other process may know more than the one that looks."""
         return self.epoch is None or self.epoch == self.ledger.epoch
 
     def is_void(self) -> bool:
-        """Whether nobody hears the answer."""
+        """Whether the answer is not heard."""
         return self.process.dead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Before:
-    """What was known ahead of the look, and so has to be seen by it."""
+    """What was known before the look, and so has to be seen by it."""
 
     current: bool
     there: bool
@@ -96,7 +96,7 @@ async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
     except (SegmentNotFoundError, SegmentTruncatedError) as error:
         most = max(segment.start_max, who.ledger.rules.limit(segment, segment.length_max))
         if isinstance(error, SegmentTruncatedError) and info.start_offset >= most:
-            raise ViolationError(f"{who.name}: {segment.name} was truncated by nobody") from error
+            raise ViolationError(f"{who.name}: no client truncated {segment.name}") from error
         return True
     if who.is_void() or who.ledger.segments.get(segment.name) is not segment:
         return True
@@ -113,7 +113,7 @@ async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
 
 
 def _check_start(who: Look, info: SegmentInfo, segment: Segment) -> None:
-    """Nothing may be cut but what somebody asked for, or what a rule allows at an append border."""
+    """Nothing may be cut but what a client asked for, or a rule allows at an append border."""
     start = info.start_offset
     who.ledger.rules.allow(segment, info.length)
     if start > segment.start_max:
@@ -189,7 +189,7 @@ def _check_info(who: Look, info: SegmentInfo, segment: Segment, before: _Before)
     if before.sealed and (not info.sealed or info.length != segment.sealed_length):
         raise ViolationError(f"{who.name}: the seal of {segment.name} is not what it was: {info}")
     if info.sealed and segment.seal is None:
-        raise ViolationError(f"{who.name}: nobody sealed {segment.name}")
+        raise ViolationError(f"{who.name}: no client sealed {segment.name}")
 
 
 def _settle(epoch: int, info: SegmentInfo, segment: Segment) -> None:

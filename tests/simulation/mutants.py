@@ -1,6 +1,6 @@
 """Breaks the code on purpose, one rule at a time, and counts the seeds until that is seen.
 
-``python -m tests.simulation.mutants`` prints how many each one took; with words behind it, only
+``python -m tests.simulation.mutants`` prints how many each one took; with words after it, only
 those whose names hold one of them.
 """
 
@@ -31,7 +31,7 @@ MUTANTS = (*ENGINE_MUTANTS, *AGE_MUTANTS, *LOG_MUTANTS, *KAFKA_MUTANTS, *LIFE_MU
 def seeds_until_seen(mutant: Mutant, seeds: int = SEEDS_MAX) -> int | None:
     """Play seeds with a rule left out; which one was the first to fail, if any was.
 
-    One that goes on for ever counts as seen.
+    One that never ends counts as seen.
     """
     with TemporaryDirectory(prefix="siltstone-mutant-") as name:
         folder = Path(name)
@@ -43,7 +43,7 @@ def seeds_until_seen(mutant: Mutant, seeds: int = SEEDS_MAX) -> int | None:
         file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
         play = [sys.executable, "-m", "tests.simulation", "0", "--count", f"{seeds}"]
         play += [] if mutant.story == "long" else [f"--{mutant.story}"]
-        # Of the processor, for other work beside it must not count as a failure.
+        # Of the processor, for other work on the machine must not count as a failure.
         command = ["sh", "-c", f"ulimit -t {PROCESSOR_S_MAX}; exec {shlex.join(play)}"]
         environment = {**os.environ, "PYTHONPATH": name}
         ended = subprocess.run(command, cwd=name, env=environment, capture_output=True, check=False)

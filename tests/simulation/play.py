@@ -14,7 +14,7 @@ from tests.simulation.world import World
 from tests.support.processor_limit import processor_limit
 
 SEED_S = 120.0
-"""Of the processor; a seed takes a few. On virtual time, only this tells one that does not end."""
+"""Of the processor; a seed takes a few. On virtual time, only this finds one that never ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def play(seed: int, *, kafka: bool = False, short: bool = False) -> Played:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector away: what it ends of a dead process takes steps of the loop."""
+    """Keep the garbage collector away: ending parts of a dead process takes steps of the loop."""
     gc.collect()
     gc.disable()
     try:
@@ -87,7 +87,7 @@ def _run(world: World, story: Story) -> None:
     try:
         runner.run(story.run())
     except BaseException:
-        # What it left behind may not come to an end, and is not what went wrong.
+        # What it left may not come to an end, and is not what went wrong.
         with suppress(Exception):
             runner.close()
         raise

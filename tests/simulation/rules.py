@@ -27,7 +27,7 @@ class Rules:
     """The rules of one container.
 
     Attributes:
-        busy: keys that somebody is changing.
+        busy: keys that a client is changing.
         count: changes that were asked for.
     """
 
@@ -38,7 +38,7 @@ class Rules:
 
     @property
     def keys(self) -> list[Key]:
-        """What a rule was ever set for."""
+        """Every key that a rule was ever set for."""
         return list(self._changes)
 
     def asked(self, key: Key, rule: RetentionRule | None, epoch: int) -> Change:
@@ -52,17 +52,17 @@ class Rules:
     def settle(self, key: Key, change: Change) -> None:
         """It is certain that this change happened, and that none before it holds any more.
 
-        Whoever calls this has noted ahead what may have been cut by those before.
+        The caller has noted in advance what may have been cut by those before.
         """
         change.happened()
         changes = self._changes[key]
         self._changes[key] = changes[changes.index(change) :]
 
     def seen(self, found: Iterable[RetentionRule]) -> None:
-        """A current owner showed all rules, while nobody was changing those that are not busy."""
+        """A current owner showed all rules; no client was changing those that are not busy."""
         shown = {(rule.prefix, rule.name): rule for rule in found}
         for key in shown.keys() - self._changes.keys():
-            raise ViolationError(f"a rule that nobody set: {shown[key]}")
+            raise ViolationError(f"a rule that no client set: {shown[key]}")
         for key in sorted(self._changes.keys() - self.busy):
             # The newest of equal ones: what it dropped is the same.
             for change in reversed(self._possible(key)):

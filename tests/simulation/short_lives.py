@@ -64,7 +64,7 @@ class ShortLives(Story):
             return
         world, before = self.world, _Peace(self.world)
         host = Host(world, "short", self.chance.choice(free))
-        # One that lies dead may hold the claim still; the command waits for it, or takes over.
+        # One that lies dead may still hold the claim; the command waits for it, or takes over.
         host.start_owner(self.plans, _do_little, takeover=self.chance.random() < 0.7)
         self.hosts.append(host)
         if end == "close":

@@ -1,4 +1,4 @@
-"""What happens in a run: owners that come, go, stand still and die, while the weather changes."""
+"""What happens in a run: owners that come, go, pause and die, while the weather changes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Story:
         self._check()
         world.check_closed()
         if world.failures_unheard:
-            raise ViolationError(f"nobody heard of: {world.failures_unheard}")
+            raise ViolationError(f"not heard of: {world.failures_unheard}")
 
     async def _live(self) -> None:
         """Everything but the end."""
@@ -143,7 +143,7 @@ class Story:
             await self._crash()
             return
         if self.chance.random() < 0.5:
-            # What a failed sync left in the page cache is shown to the next owner all the same.
+            # What a failed sync left in the page cache is shown to the next owner anyway.
             disk.fail_a_sync()
             await asyncio.sleep(2 * self.chance.random())
         disk.cut_at(self.chance.randint(1, 80), keep=self.chance.choice((0.0, 0.3, 0.7, 1.0)))
@@ -158,15 +158,15 @@ class Story:
         disk.restart()
 
     async def _take_over(self) -> None:
-        """A new owner beside one that knows nothing of it."""
+        """A new owner next to one that knows nothing of it."""
         await self._open(takeover=True)
 
     async def _ask(self) -> None:
-        """A new owner beside one that lives, with manners: it may get what is free just then."""
+        """A polite new owner next to one that lives: it may get what is free just then."""
         await self._open(takeover=False)
 
     async def _stop(self) -> None:
-        """The owner stands still for a while, and another one takes its place."""
+        """The owner is paused for a while, and another one takes its place."""
         older = self.owner
         if older is None or older.task.done():
             return
@@ -174,7 +174,7 @@ class Story:
         await asyncio.sleep(3 * self.chance.random())
         await self._open(takeover=True)
         self.hosts.append(older) if older not in self.hosts else None
-        asyncio.get_running_loop().call_later(20 * self.chance.random(), older.process.go_on)
+        asyncio.get_running_loop().call_later(20 * self.chance.random(), older.process.resume)
 
     async def _crash_in_boot(self) -> None:
         """An owner that dies while it opens, having claimed the log or not."""
@@ -212,7 +212,7 @@ class Story:
         if world.kafka is not None:
             world.kafka.calm_down()
         for host in list(self.hosts):
-            host.process.go_on()
+            host.process.resume()
             host.leave()
         if self.hosts:
             await asyncio.wait([host.task for host in self.hosts], timeout=120)

@@ -1,12 +1,13 @@
 """Whole stores on virtual time, each from a seed: every owner, every fault, every order of steps.
 
 What may fail: any call to long-term storage or the log, with each outcome; any process may die,
-stand still and go on later, at any step; owners come and take over at any time; the power of the
+be paused and continue later, at any step; owners come and take over at any time; the power of the
 disk under a file log fails between any two of its calls; a cluster of Kafka is away, refuses, loses
-requests and answers, or lets them come later, whoever waits. What must hold: what was acknowledged
-is there, once and in its order; nothing else is; an owner that was overtaken acknowledges nothing
-more; nothing that is needed is deleted; retention cuts at append borders alone and takes nothing
-that its rule keeps; a snapshot shows one version; in the end all drains and every invariant holds.
+requests and answers, or lets them come later, whether or not a caller waits. What must hold: what
+was acknowledged is there, once and in its order; nothing else is; an owner that was overtaken
+acknowledges nothing more; nothing that is needed is deleted; retention cuts at append borders alone
+and takes nothing that its rule keeps; a snapshot shows one version; in the end all drains and every
+invariant holds.
 
 A failure names its seed and the command that plays it again.
 """
@@ -27,7 +28,7 @@ from tests.support.soak import shared
 
 FIRST = 8000
 SEEDS = 200
-"""As many as a rule that is left out is given to be seen (``mutants.py``). The soak plays more."""
+"""As many as a left-out rule may need to be seen (``mutants.py``). The soak plays more."""
 BATCH = 10
 KAFKA_FIRST = 100
 KAFKA_SEEDS = 6

@@ -16,7 +16,7 @@ def check_offset_at(
         found: the answer.
         time_ms: what was asked for, and not later than the call.
         start: the first readable offset, then or a little later.
-        current: nobody knew more than who answered.
+        current: no other process knew more than the one that answered.
 
     Raises:
         ViolationError: it misses bytes, is no border, or shows too much.
@@ -31,13 +31,13 @@ def check_offset_at(
 
 
 def _check_not_too_early(segment: Segment, found: int, time_ms: int) -> None:
-    """Bytes that are older than asked for by more than a step of the index do not lie behind it."""
+    """Bytes older than asked for by more than a step of the index do not lie after the border."""
     young = next((a for a in segment.placed if a.heard_ms >= time_ms), None)
     if young is None:
         return
     for append in segment.placed:
-        behind = (append.offset or 0) >= found and append is not young
-        if behind and _is_older(append, young):
+        is_shown = (append.offset or 0) >= found and append is not young
+        if is_shown and _is_older(append, young):
             raise ViolationError(f"{segment.name}: {found} for {time_ms} shows {append.what}")
 
 

@@ -43,7 +43,7 @@ class Twins:
         if first is not None:
             pair = self._pairs.get(first.value)
             if pair is None:
-                raise ViolationError(f"twins that nobody wrote: {first}")
+                raise ViolationError(f"twins that no client wrote: {first}")
             pair.done(first.version)
             if exact and first.version > version:
                 raise ViolationError(f"version {version} shows {pair.what} of {first.version}")

@@ -41,7 +41,7 @@ class Versions(Ageing):
             end = row.end
             if end is not None and end.state is State.OPEN and end.epoch < epoch:
                 if key in found:
-                    end.failed(f"epoch {epoch} has it still")
+                    end.failed(f"epoch {epoch} still has it")
                 else:
                     end.happened()
             if key not in found and row.state is State.OPEN and row.epoch < epoch:
@@ -71,7 +71,7 @@ class Versions(Ageing):
         if taken is None:
             return
         if current and epoch == ledger.epoch and taken.version < known:
-            raise ViolationError(f"a snapshot of {taken.version} behind version {known}")
+            raise ViolationError(f"a snapshot of {taken.version} is older than version {known}")
         try:
             await self._look_again(taken)
         finally:

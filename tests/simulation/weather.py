@@ -76,12 +76,12 @@ class Weather:
         if pool.name.startswith("chunks-"):
             if climate.hang and chance.random() < climate.hang:
                 self.failures += 1
-                return Delays(before_s=30 * chance.random(), behind_s=30 * chance.random())
+                return Delays(before_s=30 * chance.random(), after_s=30 * chance.random())
             most = climate.storage_s
         elif pool.name.startswith("log-"):
             most = climate.log_s
-        before, behind = chance.random(), chance.random()
-        return Delays(before_s=most * before**3, behind_s=most * behind**3)
+        before, after = chance.random(), chance.random()
+        return Delays(before_s=most * before**3, after_s=most * after**3)
 
     def outlives(self, pool: Pool) -> bool:
         """A request may reach a service although its sender is dead; nothing local does."""

@@ -150,7 +150,7 @@ class World:
 
     def auditor(self) -> Process:
         """A process whose calls take no time."""
-        at_once = Delays(before_s=0.0, behind_s=0.0)
+        at_once = Delays(before_s=0.0, after_s=0.0)
         return self._started("auditor", lambda pool, chance: at_once, lambda pool: False)
 
     def _started(
@@ -268,13 +268,13 @@ class World:
         keep_indexes_still(self._patched)
 
     def unheard(self, loop: asyncio.AbstractEventLoop, facts: dict[str, Any]) -> None:
-        """Something failed and nobody asked; in a living process that is a defect."""
+        """A failure that no code asked about; in a living process that is a defect."""
         process = getattr(facts.get("task", facts.get("future")), "process", None)
         if process is not None and not process.dead:
             self.failures_unheard.append(f"{facts['message']}: {facts.get('exception')!r}")
 
     def check_closed(self) -> None:
-        """Nobody who came to an end by himself left an index open."""
+        """No process that ended by itself left an index open."""
         for process, database, folder in self._databases:
             with suppress(rocksdict.DbClosedError):
                 database.get(b"")
@@ -288,7 +288,7 @@ class World:
         for folder, kept in folders.items():
             if keep and folder.exists():
                 shutil.copytree(folder, kept)
-        # An index that somebody reads cannot be closed.
+        # An index that is being read cannot be closed.
         for owner, taken in self._snapshots:
             if owner is process:
                 taken.close()

@@ -1,6 +1,6 @@
 """Several processes on one virtual clock, whose steps come in an order that a seed chooses.
 
-Each of them may be stopped, may go on, and may die. All of them share one loop. A ``Process`` is
+Each of them may be stopped, resumed, and may die. All of them share one loop. A ``Process`` is
 the environment of whatever was started in it, and every task knows its process. A process that is
 stopped makes no step, and its timers wait; one that died never reaches anything outside again. A
 service may carry out a call that either of them had on its way.
@@ -62,7 +62,7 @@ class ProcessLoop(VirtualLoop):
             if not scheduled:
                 waiting = "\n".join(_where(task) for task in asyncio.all_tasks(self))
                 raise RuntimeError(
-                    f"virtual time stands still: every task waits and no timer is set\n{waiting}"
+                    f"virtual time is stopped: every task waits and no timer is set\n{waiting}"
                 )
             self._virtual_clock.now = max(self._virtual_clock.now, scheduled[0]._when)
         end = self._virtual_clock.now + loop._clock_resolution
@@ -106,11 +106,11 @@ class Delays:
 
     Attributes:
         before_s: seconds until it has its effect.
-        behind_s: seconds from then until its caller hears of it.
+        after_s: seconds from then until its caller hears of it.
     """
 
     before_s: float
-    behind_s: float
+    after_s: float
 
 
 class Process:
@@ -118,7 +118,7 @@ class Process:
 
     Attributes:
         name: in traces.
-        stopped: whether it stands still.
+        stopped: whether it is stopped.
         dead: whether it died.
 
     Args:
@@ -154,7 +154,7 @@ class Process:
         self._threads: list[Callable[[], None]] = []
         self._lines: dict[Pool, _Line] = {}
         self._unanswered: dict[_Call, None] = {}
-        # Of no process: what it asked for goes on while it is stopped.
+        # Of no process: what it asked for continues while it is stopped.
         self._outside = Context()
         self._outside.run(_CALLER.set, self)
 
@@ -194,7 +194,7 @@ class Process:
         """Run ``call`` outside of the process, at most ``pool.threads`` of a pool at a time.
 
         Raises:
-            OutcomeUnknownError: the process is dead, so nobody hears it.
+            OutcomeUnknownError: the process is dead, so no caller hears it.
         """
         self._check_alive()
         line = self._lines.get(pool)
@@ -225,15 +225,15 @@ class Process:
         return asyncio.get_running_loop().create_task(work, name=name, context=context)
 
     def stop(self) -> None:
-        """Stand still from now on, as a machine does that is suspended."""
+        """Stop from now on, as a machine does that is suspended."""
         self.stopped = True
 
-    def go_on(self) -> None:
-        """Go on where it stood still."""
+    def resume(self) -> None:
+        """Continue where it was stopped."""
         self.stopped = False
         threads, self._threads = self._threads, []
-        for go_on in threads:
-            go_on()
+        for resume in threads:
+            resume()
         held, self._held = self._held, []
         cast("ProcessLoop", asyncio.get_running_loop()).release(held)
 
@@ -248,7 +248,7 @@ class Process:
         self.end_steps()
         for call in list(self._unanswered):
             call.give_up()
-        self.go_on()
+        self.resume()
         for _ in range(_CANCELS_MAX):
             mine = self._tasks()
             if not mine:
@@ -291,7 +291,7 @@ class _Call:
     """A blocking call on its way: begun, in effect, answered."""
 
     __slots__ = (
-        "_behind_s",
+        "_after_s",
         "_call",
         "_error",
         "_line",
@@ -309,12 +309,12 @@ class _Call:
         self._call = call
         self._loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[Any] = self._loop.create_future()
-        self._behind_s = 0.0
+        self._after_s = 0.0
         self._result: Any = None
         self._error: BaseException | None = None
 
     def begin(self) -> None:
-        """A thread takes it; that of a process that stands still does so later."""
+        """A thread takes it; that of a stopped process does so later."""
         process = self._process
         if process.stopped:
             process._threads.append(self.begin)
@@ -323,7 +323,7 @@ class _Call:
             self._fail()
             return
         delays = process._delays(self._pool, process.chance)
-        self._behind_s = delays.behind_s
+        self._after_s = delays.after_s
         self._later(delays.before_s, self._arrive)
 
     def _later(self, seconds: float, what: Callable[[], None]) -> None:
@@ -351,21 +351,21 @@ class _Call:
             self._result = self._call()
         except BaseException as error:  # noqa: BLE001 - told to the caller
             self._error = error
-        self._later(self._behind_s, self._return)
+        self._later(self._after_s, self._return)
 
     def _step(self, steps: Steps) -> None:
-        """Make the next step, unless the process stands still and has to make it itself."""
+        """Make the next step, unless the process is stopped and has to make it itself."""
         process = self._process
         if process.dead:
             self._fail()
         elif process.stopped and not steps.is_sent:
             process._threads.append(partial(self._step, steps))
-        elif steps.go_on():
+        elif steps.resume():
             self._later(steps.pause_s, partial(self._step, steps))
         else:
             process._stepping.pop(steps, None)
             self._result, self._error = steps.result, steps.error
-            self._later(self._behind_s, self._return)
+            self._later(self._after_s, self._return)
 
     def _return(self) -> None:
         if self._process.dead:
@@ -376,12 +376,12 @@ class _Call:
                 self.answer.set_result(self._result)
             else:
                 self.answer.set_exception(self._error)
-                # Nobody need hear it.
+                # No caller need hear it.
                 self.answer.exception()
         self._leave()
 
     def give_up(self) -> None:
-        """Nobody waits for an answer any more; what is on its way goes on."""
+        """No caller waits for an answer any more; what is on its way continues."""
         if not self.answer.done():
             self.answer.set_exception(OutcomeUnknownError("the process is dead"))
             self.answer.exception()

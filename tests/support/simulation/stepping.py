@@ -1,4 +1,4 @@
-"""A blocking call that others come between: on a thread that runs only while the loop waits for it.
+"""A blocking call that others come between: its thread runs only while the loop waits for it.
 
 One of all threads runs at a time, so nothing is left to the machine, and a seed repeats it.
 """
@@ -13,11 +13,11 @@ from typing import Any, Final
 _STEPS: ContextVar[Steps | None] = ContextVar("steps", default=None)
 
 TURN_S: Final = 600.0
-"""A thread that has its turn for so long waits for something that no other thread will do."""
+"""A thread whose turn takes this long waits for something that no other thread will do."""
 
 
 class EndedError(BaseException):
-    """Whoever made the call is dead, and it goes no further."""
+    """The caller is dead, and the call goes no further."""
 
 
 class Steps:
@@ -25,7 +25,7 @@ class Steps:
 
     Attributes:
         pause_s: seconds until its next step is due, while it pauses.
-        is_sent: whether that step happens although who made the call stands still.
+        is_sent: whether that step happens although the caller is stopped.
         result: what it returned.
         error: what it raised.
 
@@ -47,7 +47,7 @@ class Steps:
         self.result: Any = None
         self.error: BaseException | None = None
 
-    def go_on(self) -> bool:
+    def resume(self) -> bool:
         """Make the next step; return whether there is another one."""
         if self._thread.ident is None:
             self._thread.start()
@@ -63,7 +63,7 @@ class Steps:
         """Let it go no further: its pause, and any other one, raises ``EndedError``."""
         self._is_over = True
         while not self._has_ended and self._thread.ident is not None:
-            self.go_on()
+            self.resume()
 
     def wait(self, seconds: float, *, is_sent: bool) -> None:
         """See ``pause``; on the thread of the call."""
@@ -77,7 +77,7 @@ class Steps:
     def _run(self) -> None:
         try:
             self.result = self._context.run(self._within)
-        except BaseException as error:  # noqa: BLE001 - told to whoever made the call
+        except BaseException as error:  # noqa: BLE001 - told to the caller
             self.error = error
         self._has_ended = True
         self._paused.release()
@@ -88,7 +88,7 @@ class Steps:
 
 
 def pause(seconds: float, *, is_sent: bool = False) -> bool:
-    """Let others work for so long, where a call is made in steps; return whether it is.
+    """Let others work for this time, where a call is made in steps; return whether it is.
 
     Args:
         seconds: of virtual time.

@@ -29,7 +29,7 @@ class Stage:
             name,
             self.clock,
             self.seed,
-            delays=lambda pool, chance: Delays(before_s=1.0, behind_s=1.0),
+            delays=lambda pool, chance: Delays(before_s=1.0, after_s=1.0),
             outlives=lambda pool: outlives,
         )
 
@@ -79,7 +79,7 @@ def test_a_process_that_is_stopped_makes_no_step() -> None:
         process.stop()
         await asyncio.sleep(10)
         assert len(ticks) == 2
-        process.go_on()
+        process.resume()
         await asyncio.sleep(0.5)
         assert len(ticks) == 3
         task.cancel()
@@ -105,7 +105,7 @@ def test_a_call_of_a_stopped_process_goes_on_and_its_answer_waits() -> None:
         await asyncio.sleep(5)
         assert effects == [pytest.approx(1.0)]
         assert not answers
-        process.go_on()
+        process.resume()
         await asyncio.sleep(0.1)
         assert answers == [pytest.approx(6.5)]
 

@@ -25,7 +25,7 @@ def played(program: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
         "p",
         clock,
         0,
-        delays=lambda pool, chance: Delays(before_s=0.0, behind_s=0.0),
+        delays=lambda pool, chance: Delays(before_s=0.0, after_s=0.0),
         outlives=lambda pool: False,
         steps=lambda pool: True,
     )
@@ -68,7 +68,7 @@ def test_one_that_stands_still_makes_only_the_step_that_it_sent_off(is_sent: boo
         await asyncio.sleep(0.5)
         process.stop()
         await asyncio.sleep(9.5)
-        process.go_on()
+        process.resume()
         await answer
 
     played(program)
