@@ -130,7 +130,7 @@ class ContainerMachine(NamingRules, JoinRules, AdoptionRules):
 
     @rule(keep=st.booleans())
     def read_only(self, keep: bool) -> None:
-        """A read-only open shows the same, be it new or one that has followed for long."""
+        """A read-only open shows the same, whether it is new or has followed for long."""
 
         async def work() -> None:
             reader = self.reader or await self.world.open_reader()
@@ -138,7 +138,7 @@ class ContainerMachine(NamingRules, JoinRules, AdoptionRules):
             await reader.refresh()
             await compare(self.model, reader, TABLE)
             assert not [f async for f in reader.check() if f.severity == "damage"]
-            # A frame more, and no other: whoever follows must see just that.
+            # One more frame, and no other one: a reader that follows must see just that.
             await self.container.commit([Put(TABLE, b"followed", b"")])
             self.model.table[b"followed"] = b""
             await reader.refresh()

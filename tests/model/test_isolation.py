@@ -1,8 +1,8 @@
 """Conditional transactions on several keys by concurrent clients, while owners crash and follow.
 
-What may fail: any owner at any moment, and clients go on calling owners that have been taken over.
+What may fail: any owner at any moment, and clients still call owners that have been taken over.
 What must hold: some order of the transactions explains all that was seen, in which each comes
-behind those that had ended before it began. The check rests on what clients saw alone.
+after those that had ended before it began. The check rests on what clients saw alone.
 """
 
 from __future__ import annotations

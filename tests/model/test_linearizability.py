@@ -1,6 +1,6 @@
 """Calls on segments by concurrent clients, while owners crash and follow, put in order.
 
-What may fail: any owner at any moment, and clients go on calling owners that have been taken over.
+What may fail: any owner at any moment, and clients still call owners that have been taken over.
 What must hold: the calls of each segment, taken one after the other in some order that their times
 allow, give exactly the answers that were given; those without an answer took effect once or never.
 Reads of an owner that was followed show what it saw last, and are left out.
@@ -24,7 +24,7 @@ COUNT = 150
 """Calls of one seed, on all segments together."""
 
 SEALING = 30
-"""So many of the last calls may be seals."""
+"""This many of the last calls may be seals."""
 
 
 class Segment(NamedTuple):
@@ -36,7 +36,7 @@ class Segment(NamedTuple):
 
 
 def step(state: Segment, call: Call) -> Segment | None:
-    """The segment behind a call; ``None`` if its answer is not the one of this segment."""
+    """The segment after a call; ``None`` if its answer is not the one of this segment."""
     answer, after = run(state, *call.what)
     return after if call.ended is None or call.answer == answer else None
 
@@ -182,4 +182,4 @@ def test_some_order_explains_all_calls(seed: int) -> None:
     for name, history in clients.histories.items():
         assert len(history) > COUNT / len(NAMES) / 3
         verdict = search(history, Segment(), step)
-        assert verdict.order is not None, f"seed {seed}, segment {name}: behind {verdict.furthest}"
+        assert verdict.order is not None, f"seed {seed}, segment {name}: after {verdict.furthest}"

@@ -342,7 +342,7 @@ class SegmentLayer(RuleBasedStateMachine):
 
     @rule()
     def fail_over(self) -> None:
-        """A new owner knows the rows and nothing else."""
+        """A new owner, which knows nothing but the rows."""
         old = self.world
         old.layouts.epoch += 1
         self.world = World(

@@ -1,7 +1,7 @@
 """A table against a dict and the list of its updates: ranges, snapshots, followers, crashes.
 
 What must hold: a scan or a get shows what the dict holds; a snapshot shows the dict of its version
-until its time is over; a follower gets every update behind its version, once and in order, or the
+until its time is over; a follower gets every update after its version, once and in order, or the
 error that says from where on it could; after a crash what was acknowledged is there, and of what
 was in flight a beginning.
 """
@@ -280,7 +280,7 @@ class TableMachine(RuleBasedStateMachine):
     def reopen(self) -> None:
         known = self.run(self.table.version())
         self.run(self.owner.container.close())
-        self.go_on([], known)
+        self.open_next([], known)
 
     @rule(several=st.lists(changes, max_size=4), delay=st.floats(0, 0.1), keep=st.booleans())
     def crash(self, several: list[list[Change]], delay: float, keep: bool) -> None:
@@ -301,10 +301,10 @@ class TableMachine(RuleBasedStateMachine):
             self.happened(made, result.version)
             acknowledged += 1
         known = max(known, self.points[-1])
-        self.go_on(several[acknowledged:], known)
+        self.open_next(several[acknowledged:], known)
 
-    def go_on(self, unknown: list[list[Change]], known: int) -> None:
-        """Open again; all that is unknown came behind ``known``, which the table log keeps.
+    def open_next(self, unknown: list[list[Change]], known: int) -> None:
+        """Open again; all that is unknown came after ``known``, which the table log keeps.
 
         The version of the last update would not do: updates of other tables follow it, and the
         head of the table log goes up to the older of two checkpoints.

@@ -1,4 +1,4 @@
-"""Rules of objects in place: others put them there, and until somebody finalises they are kept."""
+"""Rules of objects in place: others put them there, and they are kept until they are finalised."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AdoptionRules(ImportRules):
 
     Objects of an adoption that is not finalised lie there as they are, whatever happens; what is
     finalised lies there for as long as a segment has it. An object that the container does not know
-    may come once more.
+    may come again.
     """
 
     objects: dict[str, bytes]
@@ -120,7 +120,7 @@ class AdoptionRules(ImportRules):
         return f"{adoption}{count}"
 
     def put(self, length: int) -> str:
-        """Somebody puts an object there."""
+        """Put an object there, as another program does."""
         name = f"old/{len(self.objects)}"
         self.objects[name] = self.made(length)
         self.world.new_storage().create(name, [self.objects[name]])

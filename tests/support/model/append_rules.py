@@ -39,7 +39,7 @@ class AppendRules(MachineBase):
             return
         segment = self.model.segments[name]
         if expected not in (None, len(segment.data)):
-            # Also of a sealed segment: whoever repeats what took place learns that it has grown.
+            # Also of a sealed segment: a repeat of what took place learns that it has grown.
             self.fails(OffsetError, work())
         elif segment.sealed:
             self.fails(SegmentSealedError, work())

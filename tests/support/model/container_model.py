@@ -111,7 +111,7 @@ def near_reads(name: str, segment: ModelSegment, verbs: Verbs) -> int:
     """What is read without asking rows is what the model holds; return how many reads were."""
     start, end = segment.start, len(segment.data)
     assert verbs.place(name, start - 1, end) is None, f"{name}: a place of what was truncated"
-    assert verbs.place(name, start, end + 1) is None, f"{name}: a place behind the end"
+    assert verbs.place(name, start, end + 1) is None, f"{name}: a place beyond the end"
     answered = 0
     middle = (start + end) // 2
     for begin, stop in ((start, end), (start, start + 1), (middle, end), (end - 1, end)):
@@ -125,7 +125,7 @@ def near_reads(name: str, segment: ModelSegment, verbs: Verbs) -> int:
 
 
 def alone(work: Callable[[], None]) -> Callable[[], None]:
-    """Nobody helps."""
+    """No other thread helps."""
     return lambda: None
 
 
@@ -167,5 +167,5 @@ async def settle(model: Model, verbs: Verbs, flights: Iterable[InFlight]) -> Non
                 assert flight.offset == len(segment.data) + position
             if there:
                 position += len(flight.data)
-        assert position == len(tail), f"{name}: bytes that nobody appended"
+        assert position == len(tail), f"{name}: bytes that were never appended"
         segment.data += tail

@@ -1,4 +1,4 @@
-"""Rules of imports: sessions that stay open beside all else, and ends cut short or repeated."""
+"""Rules of imports: sessions that stay open meanwhile, and ends cut short or repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEAD = (*LOST, ChunkError)
 REFUSED = (SegmentExistsError, SegmentSealedError)
 JOBS_MAX = 3
 LIFETIME_S = 20.0
-"""Of sessions that may expire before somebody ends them."""
+"""Of sessions that may expire before they are ended."""
 
 modes = st.sampled_from(list(ImportMode))
 parts = st.lists(sizes.filter(bool), max_size=3)
@@ -75,7 +75,7 @@ class ImportRules(OwnerRules):
     def open_import(
         self, several: list[tuple[str, ImportMode, list[int]]], batch: int, expires: bool
     ) -> None:
-        """Chunks come to a session that stays open; beside them lies that of a lost attempt."""
+        """Chunks come to a session that stays open; next to them lies that of a lost attempt."""
         self.sessions += 1
         lifetime_s = LIFETIME_S if expires and batch < 0 else DAY_S
         work = self.container.imports.open(f"job {self.sessions}", lifetime_s=lifetime_s)
@@ -122,7 +122,7 @@ class ImportRules(OwnerRules):
     def end_while_importing(
         self, which: int, large: bool, delay: float, takeover: bool, abort: bool
     ) -> None:
-        """Behind it lies the whole import or nothing of it; then it is aborted, or repeated."""
+        """Then the whole import is there or nothing of it; it is then aborted, or repeated."""
         job = self.taken(which)
         old = self.owner
         self.index += takeover
@@ -152,7 +152,7 @@ class ImportRules(OwnerRules):
     # --- steps ------------------------------------------------------------------------------------
 
     def taken(self, which: int) -> Job:
-        """An open session, which is somebody's to end now."""
+        """An open session, which the caller has to end now."""
         job = self.jobs[which % len(self.jobs)]
         self.jobs = tuple(each for each in self.jobs if each is not job)
         return job

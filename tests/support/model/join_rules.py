@@ -71,7 +71,7 @@ class JoinRules(RewriteRules):
     def end_while_joining(
         self, to: str, source: str, several: list[int], delay: float, takeover: bool
     ) -> None:
-        """Behind it lies the whole concat or nothing of it, and it can be repeated."""
+        """Then the whole concat is there or nothing of it, and it can be repeated."""
         if not self.sealed_source(to, source, several):
             return
         old = self.owner

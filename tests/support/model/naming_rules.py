@@ -145,7 +145,7 @@ class NamingRules(OwnerRules):
     def naming(
         self, changed: list[tuple[str, dict[str, str | None]]], renamed: bool
     ) -> tuple[list[Any], list[Model]]:
-        """Calls that touch different names, and the model before and behind each of them."""
+        """Calls that touch different names, and the model before and after each of them."""
         calls: list[Any] = []
         models = [self.model]
         free = next((name for name in ("a", "b", "sub/c", "d") if not self.has(name)), None)

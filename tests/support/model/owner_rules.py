@@ -34,7 +34,7 @@ class OwnerRules(AppendRules, SegmentRules):
             self.save_index()
         if stale:
             self.restore_index()
-        self.go_on()
+        self.open_next()
 
     @rule(
         several=some_appends,
@@ -56,7 +56,7 @@ class OwnerRules(AppendRules, SegmentRules):
         self.run(work())
         if index == "stale":
             self.restore_index()
-        self.go_on(flights)
+        self.open_next(flights)
 
     @rule(writer=writers, name=names, index=st.sampled_from(["kept", "deleted"]))
     def forget_the_log(self, writer: str, name: str, index: str) -> None:
@@ -76,7 +76,7 @@ class OwnerRules(AppendRules, SegmentRules):
         except (*LOST, Exception):  # noqa: BLE001 - whatever the dead process would have said
             return
 
-    def go_on(self, flights: list[InFlight] | None = None) -> None:
+    def open_next(self, flights: list[InFlight] | None = None) -> None:
         self.owner = self.run(self.world.open(index=self.owner.folder.name))
         self.run(settle(self.model, self.container, flights or []))
         self.run(compare(self.model, self.container, TABLE))

@@ -34,4 +34,4 @@ class RewriteRules(OwnerRules):
             await asyncio.gather(*tasks)
 
         self.run(work())
-        self.go_on(flights)
+        self.open_next(flights)

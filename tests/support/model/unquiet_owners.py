@@ -1,4 +1,4 @@
-"""Clients that go on while owners crash and are taken over, and the clock of what they saw."""
+"""Clients that continue while owners crash and are taken over, and the clock of what they saw."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class UnquietOwners:
         return self.events
 
     def newest(self, owner: Owner) -> bool:
-        """Whether nobody has begun to follow this owner. What others read may be old."""
+        """Whether no other owner has begun to follow this one. What others read may be old."""
         return owner is self.owner and not self._coming
 
     async def pause(self, most_s: float) -> None:

@@ -2,8 +2,8 @@
 
 Each value that is ever written is written once, so a read tells which transaction it saw. Each
 transaction that writes a key has read it, so its predecessor is known too. From both follow the
-dependencies: a transaction comes behind those whose values it saw or replaced, and ahead of those
-that replaced what it saw; and behind those that had ended before it began. Transactions that took
+dependencies: a transaction comes after those whose values it saw or replaced, and before those
+that replaced what it saw; and after those that had ended before it began. Transactions that took
 effect one after the other make no cycle of these.
 """
 
@@ -66,7 +66,7 @@ class Anomaly:
 def anomalies(transactions: Sequence[Transaction]) -> list[Anomaly]:
     """Return what is wrong; nothing if some order of the transactions explains all that was seen.
 
-    One of unknown outcome counts as committed if somebody saw it.
+    One of unknown outcome counts as committed if another one saw it.
     """
     by_name = {each.name: each for each in transactions}
     assert len(by_name) == len(transactions), "names of transactions are unlike one another"
@@ -105,7 +105,7 @@ def _wrong_reads(
                 yield Anomaly(
                     kind="unwritten read",
                     transactions=(each.name, seen),
-                    why=f"{each.name} read of {key!r} what nobody wrote there",
+                    why=f"{each.name} read of {key!r} what was never written there",
                 )
             elif writer.end is End.REFUSED:
                 yield Anomaly(
@@ -152,7 +152,7 @@ class _Moment:
 
 
 def dependencies(held: Sequence[Transaction]) -> Edges:
-    """Which transaction, or moment, comes ahead of which: ``edges[before][after]`` says why."""
+    """Which transaction, or moment, comes before which: ``edges[before][after]`` says why."""
     edges: Edges = {each.name: {} for each in held}
     next_writer = {(key, each.reads[key]): each.name for each in held for key in each.writes}
     for each in held:
@@ -168,7 +168,7 @@ def dependencies(held: Sequence[Transaction]) -> Edges:
 
 
 def _add_times(edges: Edges, held: Sequence[Transaction]) -> None:
-    """Through moments: every end leads to the next moment, every moment to what begins behind."""
+    """Through moments: every end leads to the next moment, every moment to what begins after."""
     ends = sorted({each.ended for each in held if each.ended is not None})
     moments = [_Moment(time) for time in ends]
     for moment in moments:

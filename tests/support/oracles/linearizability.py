@@ -1,7 +1,7 @@
 """Whether concurrent calls can be put in an order that explains every answer.
 
 The search of Wing and Gong, with the memory of Lowe: it takes calls out of the history one by one,
-in all orders that their times allow, and never goes on twice from the same calls and the same
+in all orders that their times allow, and never continues twice from the same calls and the same
 state.
 """
 
@@ -60,7 +60,7 @@ def search(
     Args:
         calls: the history. Those without an answer need not be in the order.
         initial: the state at its beginning.
-        step: the state behind a call, given the one before; ``None`` if its answer is impossible
+        step: the state after a call, given the one before; ``None`` if its answer is impossible
             there. A call without an answer has none that is impossible.
         steps_max: how much is tried.
 

@@ -1,6 +1,6 @@
 """A layout store in memory, for tests of the segment layer and for authors of plugins.
 
-It trusts nobody: a change that does not fit its rows, or that breaks an invariant, is an error
+It checks every change: one that does not fit its rows, or that breaks an invariant, is an error
 there and then. A hook decides how each commit ends.
 """
 
