@@ -13,9 +13,9 @@ from tests.support.memory_folder import folder_in_memory
 
 @pytest.fixture
 def memory_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: for soaks, and where a model stands for the disk.
+    """A folder in memory where there is one: for soaks, and for tests that use a model of the disk.
 
-    Of what a soak does in memory, the tests of CI do some on the disk.
+    The tests of CI do on the disk some of what a soak does in memory.
     """
     with folder_in_memory(tmp_path) as folder:
         yield folder

@@ -1,4 +1,4 @@
-"""Every call of an adoption meets every fault; objects in place outlive whatever they may not.
+"""Every call of an adoption meets every fault; no object in place goes that has to stay.
 
 What may fail: one call to long-term storage or the log while objects are adopted, dropped, released
 or finalised; the owner dies there. What must hold: the segments get all of it once; an object that
@@ -27,13 +27,13 @@ SAMPLE = 4
 """Runs of each operation without ``soak``."""
 START = 7
 FAILED_DELETE_S = 70
-"""Behind a call that failed, the collector waits a minute before it tries the next time."""
+"""After a call that failed, the collector waits a minute before it tries the next time."""
 
 Objects = dict[str, bytes]
 
 
 def put(life: Mortal, sums: bool, *lengths: int) -> tuple[Objects, list[ImportedChunk]]:
-    """Objects that somebody puts there."""
+    """Objects that another program puts there."""
     storage = life.world.new_storage()
     objects = {f"old/{length}": life.data(length) for length in lengths}
     return objects, [found(storage, *each, sums=sums) for each in objects.items()]

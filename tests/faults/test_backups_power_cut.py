@@ -66,7 +66,7 @@ def kill(disk: CrashFileSystem, *arguments: object) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-def test_a_backup_that_goes_on_is_durable(folder: Path, disk: CrashFileSystem) -> None:
+def test_a_backup_that_continues_is_durable(folder: Path, disk: CrashFileSystem) -> None:
     place = disk.folder / "backups"
     kill(disk, "--store", folder, "backup", "create", place, "--threads", 1)
     assert create_backup(folder, place).found_fragments == 1
@@ -75,7 +75,7 @@ def test_a_backup_that_goes_on_is_durable(folder: Path, disk: CrashFileSystem) -
     assert verify_backups(place).findings == ()
 
 
-def test_a_restore_that_goes_on_is_durable(
+def test_a_restore_that_continues_is_durable(
     folder: Path, tmp_path: Path, disk: CrashFileSystem
 ) -> None:
     with siltstone.open(folder) as store:

@@ -2,7 +2,7 @@
 
 What may fail: the process is killed at any instant while it writes events without waiting.
 What must hold after: the events are there in their order, each whole and once, from the first on;
-and at least those that were told of as durable.
+and at least those that were reported as durable.
 """
 
 from __future__ import annotations

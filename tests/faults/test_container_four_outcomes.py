@@ -42,7 +42,7 @@ def log_cases() -> Iterator[tuple[str, int, str]]:
     for method in LOG_METHODS:
         for number in range(1, plan.counts[method] + 1):
             for fault in LOG_FAULTS:
-                # A log that was never closed is that of a live owner, whom nobody takes over here.
+                # A log that was never closed is that of a live owner, which is not taken over here.
                 if (fault != "full" or method == "append") and (method, fault) != ("close", "lost"):
                     yield method, number, fault
 

@@ -1,13 +1,12 @@
 """A whole container on full disks.
 
 What may fail: the disk of the log, or that of the chunks, has no room for some more bytes, for as
-long as it likes; a write may come short before it fails.
+long as the test likes; a write may come short before it fails.
 What may not fail: what was written before; overwriting; removing.
 What must hold after: an append that meets a full log was not applied, says so, and fails nothing
-else; while the chunks' disk is full appends go on until the bound on unflushed bytes, or until a
-flush tells of it, and then fail as not applied; truncations and deletions go on; once there is room
-everything goes on by itself; nothing acknowledged is lost and nothing refused
-appears.
+else; while the chunks' disk is full appends continue until the bound on unflushed bytes, or until a
+flush tells of it, and then fail as not applied; truncations and deletions continue; once there is
+room everything continues by itself; nothing acknowledged is lost and nothing refused appears.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ APPENDS_MAX = 4_000
 FULL_PAUSE_S = 1.1
 """How long a container refuses appends by itself after tier 1 was full, and a little more."""
 
-GOES_ON_WITHIN_S = 120.0
+RESUMES_WITHIN_S = 120.0
 
 IMPATIENT = replace(RESTLESS, append_deadline_s=0.4)
 PATIENT = replace(STILL, unflushed_bytes_max=64 * MIB, flush_bytes=64 * MIB)
@@ -138,7 +137,7 @@ class World:
         self.ledger.take([["d", "old"]])
 
     async def make_room(self, container: Container) -> None:
-        """A flush takes the bytes away, so the log needs less room, and appends go on."""
+        """A flush takes the bytes away, so the log needs less room, and appends continue."""
         await container.flush()
         await container.checkpoint()
         await container.flush()
@@ -154,9 +153,9 @@ class World:
             self.ledger.take([["d", name]])
         raise AssertionError("the reserve never ended")
 
-    async def go_on(self, container: Container) -> None:
+    async def append_again(self, container: Container) -> None:
         """Append again; the storage writer may still be in the pause after its last failure."""
-        async with asyncio.timeout(GOES_ON_WITHIN_S):
+        async with asyncio.timeout(RESUMES_WITHIN_S):
             count = 0
             while count < 20:
                 with suppress(BackPressureError, SafeModeError):
@@ -167,9 +166,9 @@ class World:
     async def fill_up(self, container: Container) -> None:
         """Append and flush until nothing finds room any more, and the container has noticed.
 
-        What failed uploads left behind is tidied away, and each time makes room for a few bytes.
+        What failed uploads left is tidied away, and each time makes room for a few bytes.
         """
-        async with asyncio.timeout(GOES_ON_WITHIN_S):
+        async with asyncio.timeout(RESUMES_WITHIN_S):
             while True:
                 await self.fill(container)
                 try:
@@ -203,7 +202,7 @@ async def full_log(world: World) -> None:
         await world.look(container)
 
 
-def test_a_full_log_refuses_and_goes_on(tmp_path: Path) -> None:
+def test_a_full_log_refuses_and_continues(tmp_path: Path) -> None:
     calls = Budget(room=9 * FILE_BYTES)
     asyncio.run(full_log(World(tmp_path, tmp_path, tmp_path / "index", calls)))
 
@@ -221,7 +220,7 @@ async def used_reserve(world: World, disk: Budget) -> None:
     async with world.own() as container:
         await world.look(container)
         await world.make_room(container)
-        await world.go_on(container)
+        await world.append_again(container)
         await world.look(container)
 
 
@@ -245,7 +244,7 @@ async def full_chunks(world: World, more_room: Callable[[], object]) -> None:
         await world.look(container)
         more_room()
         await container.flush()
-        await world.go_on(container)
+        await world.append_again(container)
         await container.checkpoint()
         await container.collect()
         await world.look(container)
@@ -253,7 +252,7 @@ async def full_chunks(world: World, more_room: Callable[[], object]) -> None:
         await world.look(container)
 
 
-def test_full_chunks_hold_appends_back_and_go_on(tmp_path: Path) -> None:
+def test_full_chunks_hold_appends_back_and_continue(tmp_path: Path) -> None:
     calls = Budget(room=400_000)
 
     def more_room() -> None:
@@ -294,7 +293,7 @@ async def one_full_disk(world: World, more_room: Callable[[], object]) -> None:
     more_room()
     async with world.own(restless=True) as container:
         await world.look(container)
-        await world.go_on(container)
+        await world.append_again(container)
         await container.flush()
         await world.look(container)
 

@@ -1,12 +1,12 @@
 """A whole container whose power is cut at any of its file calls.
 
-What may fail: the power, ahead of any call that the log or the chunks make; then everything that
+What may fail: the power, before any call that the log or the chunks make; then everything that
 was not synced is gone, or any part of it is, page by page and name by name. The local index may be
-as old as it likes, newer than all else, or gone.
+of any age, newer than all else, or gone.
 What may not fail: what a sync that returned made durable.
 What must hold after: the next owner opens; every acknowledged append is there, whole, at its place
 and once, with its table update; what was truncated or deleted stays so; a check finds no damage;
-everything goes on.
+everything continues.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tests.support.kill.script import Script
 from tests.support.soak import shared
 
 SAMPLE_STEP = 47
-"""CI tries every so many calls; no period of the script has this length."""
+"""CI tries one call in this many; no period of the script has this length."""
 
 
 class Cut:
-    """Cuts the power ahead of one call; afterwards counts how many there were."""
+    """Cuts the power before one call; then counts how many calls there were."""
 
     def __init__(self, disk: PowerCut, number: int, keep: float) -> None:
         self.count = 0
@@ -87,7 +87,7 @@ class World:
         finally:
             await container.close()
 
-    async def go_on(self, script: Script) -> None:
+    async def use_again(self, script: Script) -> None:
         container = await self.own()
         try:
             await self.ledger.look(container)
@@ -100,7 +100,7 @@ class World:
 
 
 async def story(world: World, number: int, keep: float) -> int:
-    """Play the script with a cut ahead of call ``number``; return how many calls it made."""
+    """Play the script with a cut before call ``number``; return how many calls it made."""
     script = Script(world.ledger)
     cut = Cut(world.disk, number, keep)
     try:
@@ -112,7 +112,7 @@ async def story(world: World, number: int, keep: float) -> int:
     world.disk.restart()
     if number % 3 == 0:
         shutil.rmtree(world.index, ignore_errors=True)
-    await world.go_on(script)
+    await world.use_again(script)
     return cut.count
 
 
@@ -135,7 +135,7 @@ def sweep(folder: Path, cuts: Iterable[tuple[int, float]]) -> None:
         try:
             cut_at(place, number, keep)
         except BaseException as error:
-            error.add_note(f"cut ahead of call {number}, keeping {keep}")
+            error.add_note(f"cut before call {number}, keeping {keep}")
             raise
         shutil.rmtree(place)
 

@@ -1,6 +1,6 @@
 """The disk whose power is cut, as the tests that use it need it.
 
-What may happen: somebody else makes a mount namespace, as the server of NFS does, and so holds a
+What may happen: another program makes a mount namespace, as the server of NFS does, and so holds a
 copy of the mount; or the process that uses the disk is killed. What must hold: after a cut the
 disk works again and has what was synced; nothing of it outlives its user.
 """

@@ -2,9 +2,9 @@
 
 What may fail: one call to long-term storage or the log, of one operation: refused; lost; applied
 with its reply lost; applied by half; answered too late, with its effect later still; or the process
-dies ahead of the call or behind it. What must hold: whoever repeats the operation comes to its end,
-or hears that it took place; what was acknowledged is there, for this owner, for a reader, and for
-an owner without a local index; every invariant holds.
+dies before the call or after it. What must hold: a caller that repeats the operation reaches its
+end, or hears that it took place; what was acknowledged is there, for this owner, for a reader, and
+for an owner without a local index; every invariant holds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SAMPLE = 8
 
 
 async def nothing(life: Mortal) -> None:
-    """No more than every life begins with."""
+    """Nothing but what every life begins with."""
 
 
 async def append_and_flush(life: Mortal) -> None:
@@ -111,7 +111,7 @@ async def optimise(life: Mortal) -> None:
     await life.do(lambda c: c.garbage.run())
 
 
-async def left_behind(life: Mortal) -> None:
+async def left_over(life: Mortal) -> None:
     """A chunk of an owner that died, three days old."""
     await life.filled(500)
     await life.close()
@@ -173,7 +173,7 @@ OPERATIONS = {
     "pack": Operation(before=nothing, act=many_small, pack_bytes=500),
     "rename": Operation(before=open_chunk, act=rename),
     "seal": Operation(before=open_chunk, act=seal),
-    "sweep": Operation(before=left_behind, act=sweep),
+    "sweep": Operation(before=left_over, act=sweep),
     "truncate and relocate": Operation(before=several_chunks, act=truncate),
 }
 

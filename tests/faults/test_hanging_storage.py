@@ -26,7 +26,7 @@ WAIT_S = 300
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that will not end are not waited for: no test needs to see that."""
+    """Do not wait for threads that will not end: no test needs to see that."""
     for module in ("environment", "pool_threads", "storage.async_storage", "storage.deadline"):
         monkeypatch.setattr(f"siltstone.core.{module}.END_S", 0.1)
 
@@ -48,7 +48,7 @@ def test_a_close_ends_and_says_what_is_not_flushed(tmp_path: Path) -> None:
             assert fact in str(caught.value)
         folder.hangs.clear()
 
-        # A newer owner goes on elsewhere, and only then does the storage take the older write.
+        # A newer owner continues elsewhere, and only then does the storage take the older write.
         with siltstone.open(place) as newer:
             newer.flush()
             newer.segment("a").append(b"four")
@@ -60,7 +60,7 @@ def test_a_close_ends_and_says_what_is_not_flushed(tmp_path: Path) -> None:
     with siltstone.open(place) as again:
         assert again.segment("a").read(0, 100) == b"onetwothreefour"
         assert [one for one in again.check() if one.severity == "damage"] == []
-    # What the older owner wrote too late is named by nothing, and goes as such.
+    # No row names what the older owner wrote too late, and it is removed as garbage.
     assert orphans
 
 
@@ -79,7 +79,7 @@ def test_an_error_of_the_block_is_not_hidden_by_that_of_its_close(tmp_path: Path
         assert any("safe in tier 1" in note for note in caught.value.__notes__)
 
 
-def test_an_asyncio_program_goes_on_while_its_store_is_closed(tmp_path: Path) -> None:
+def test_an_asyncio_program_continues_while_its_store_is_closed(tmp_path: Path) -> None:
     place = made_store(tmp_path / "store")
 
     async def program(folder: HangingFolder) -> int:

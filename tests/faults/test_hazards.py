@@ -1,8 +1,8 @@
 """Named ways to lose data, each played as a story of one or two owners on virtual time.
 
 What may fail differs from story to story and is said there. What must hold is the same in all of
-them: no acknowledged byte is lost, nobody is told a thing that did not happen, and what looks like
-loss is refused and not taken for health.
+them: no acknowledged byte is lost, no caller is told a thing that did not happen, and what looks
+like loss is refused and not taken for health.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ async def test_h1a_flush_whose_commit_is_unknown_lets_nothing_be_deleted(applied
 
 
 async def test_h1b_truncation_by_an_owner_that_was_overtaken() -> None:
-    """It stated the truncation, stood still, and truncates behind the back of the newer owner."""
+    """It stated the truncation, was paused, and truncates without the newer owner's knowledge."""
     async with world(settings=QUIET) as made:
-        environment = PausingEnvironment(made, 10**9, behind=False)
+        environment = PausingEnvironment(made, 10**9, after=False)
         old = await filled(made, environment=environment)
         await old.container.append("a", b"kept in tier 1")
         await old.container.checkpoint()
@@ -237,8 +237,8 @@ async def test_h7_a_lost_log_is_not_taken_for_a_healthy_one(loss: str) -> None:
 
 
 @pytest.mark.parametrize("index", ["older", "foreign", "damaged", "none"])
-async def test_h8_an_index_of_another_history_is_built_anew(index: str) -> None:
-    """Two histories go on from one point; ``foreign`` is an index of the one that is no more."""
+async def test_h8_an_index_of_another_history_is_built_again(index: str) -> None:
+    """Two histories continue from one point; ``foreign`` is an index of the one that is gone."""
 
     async def grow(name: str, data: bytes) -> None:
         owner = await made.open()
@@ -302,7 +302,7 @@ async def test_h9_the_log_is_kept_for_the_oldest_unflushed_byte() -> None:
 @pytest.mark.parametrize("duty", ["flush", "checkpoint"])
 async def test_h10_journal_write_of_an_owner_that_was_overtaken(duty: str) -> None:
     async with world(settings=QUIET) as made:
-        environment = PausingEnvironment(made, 10**9, behind=False)
+        environment = PausingEnvironment(made, 10**9, after=False)
         old = await filled(made, environment=environment)
         await old.container.append("a", pattern(2, 700))
 
@@ -504,7 +504,7 @@ async def test_h16_the_bound_is_reached_while_storage_is_down() -> None:
                 await container.append("a", pattern(taken, 4_000))
                 taken += 1
         assert 4 <= taken < 100
-        # What relieves goes on, also with long-term storage down.
+        # What relieves the container continues, also with long-term storage down.
         await container.create("other")
         await container.truncate("a", 6_000)
         with pytest.raises(BackPressureError):

@@ -1,8 +1,8 @@
 """Two ways to lose what the file log acknowledged or showed, at every file call of the older owner.
 
-What may fail: the older owner stands still ahead of any file call of its log, its boot included;
-meanwhile a newer one takes over and appends, or the power goes. Then the older one goes on. In the
-end the power goes in any case, and what was not synced may be gone. What must hold: what either
+What may fail: the older owner is paused before any file call of its log, its boot included;
+meanwhile a newer one takes over and appends, or the power goes. Then the older one continues. At
+the end the power goes in any case, and what was not synced may be gone. What must hold: what either
 owner acknowledged, and what a read-only open showed at any time, is there for the next owner.
 """
 
@@ -38,7 +38,7 @@ QUIET = with_settings(
 """Nothing happens by itself, so a call has the same number in every run."""
 
 PARTS = 4
-"""Into so many tests the calls are dealt."""
+"""The calls are dealt into this many tests."""
 
 LENGTH = 3_000
 """Of an append: a few of them fill a file of the log."""
@@ -53,7 +53,7 @@ class Process:
         self._thread = ThreadPoolExecutor(1)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run ``work`` to its end while everybody else stands still."""
+        """Run ``work`` to its end while every other process is paused."""
         return self._thread.submit(self.world.run, work).result()
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Process:
 
 
 class Scene:
-    """The services, three processes, and what anybody was told.
+    """The services, three processes, and what each of them was told.
 
     Attributes:
         told: what owners acknowledged.
@@ -140,10 +140,10 @@ class Scene:
         return bool(self.newer.run(work()))
 
     def check(self) -> bytes:
-        """What the newest owner has, in which all is that anybody was told."""
+        """What the newest owner has, in which all is that any process was told."""
 
         async def work() -> bytes:
-            assert self.owner is not None, "somebody took over"
+            assert self.owner is not None, "an owner took over"
             data = await self.told.check(self.owner)
             assert data.startswith(self.shown), "a reader showed what is not there"
             return data
@@ -165,7 +165,7 @@ class Scene:
     # --- readers ----------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """A reader that follows, and one that comes now, never show less than was shown."""
+        """A reader that follows, and a new one, never show less than was shown."""
 
         async def work() -> None:
             follower = self.reader
@@ -211,7 +211,7 @@ def at_calls(folder: Path, play: Any, chosen: Callable[[range], Iterable[int]]) 
         try:
             play(folder / f"{number}", number)
         except BaseException as error:
-            error.add_note(f"stopped ahead of call {number}")
+            error.add_note(f"stopped before call {number}")
             raise
         rmtree(folder / f"{number}")
 
@@ -242,7 +242,7 @@ def test_h3_an_owner_is_overtaken_at_a_file_call(tmp_path: Path, part: int) -> N
 
 
 def watched(folder: Path, number: int, then: str) -> int:
-    """Readers look while the older owner stands still, then comes what is said."""
+    """Readers look while the older owner is paused, then comes what is said."""
 
     def act() -> None:
         made.look()

@@ -1,9 +1,10 @@
-"""Three ways to lose data or to stand still, with the older owner paused at every call it makes.
+"""Three ways to lose data or to hang, with the older owner paused at every call it makes.
 
-What may fail: the older owner stands still ahead of or behind any call to long-term storage, log or
-index, as the case says, while a newer one takes over and works; then it goes on. What must hold:
+What may fail: the older owner is paused before or after any call to long-term storage, log or
+index, as the case says, while a newer one takes over and works; then it continues. What must hold:
 every byte that either acknowledged is there, for the newer owner and for one without a local index;
-the older one destroys nothing, and whoever waited for it hears how it ended; the invariants.
+the older one destroys nothing, and each caller that waited for it hears how it ended; the
+invariants.
 """
 
 from __future__ import annotations
@@ -58,17 +59,17 @@ async def looked_at(made: World, newer: Owner, told: Acknowledged) -> None:
     await again.container.close()
 
 
-def at_every_call(play: Callable[..., int], *, odd_behind: bool) -> None:
-    """Play a story once for each call of it; the owner stops behind every other one.
+def at_every_call(play: Callable[..., int], *, odd_after: bool) -> None:
+    """Play a story once for each call of it; the owner stops after every other one.
 
-    Two tests, or two runs of one, that differ in ``odd_behind`` stop before and behind each call.
+    Two tests, or two runs of one, that differ in ``odd_after`` stop before and after each call.
     """
-    for number in range(1, play(10**9, behind=False) + 1):
-        behind = (number % 2 == 1) is odd_behind
+    for number in range(1, play(10**9, after=False) + 1):
+        after = (number % 2 == 1) is odd_after
         try:
-            play(number, behind=behind)
+            play(number, after=after)
         except BaseException as error:
-            error.add_note(f"stopped {'behind' if behind else 'before'} call {number}")
+            error.add_note(f"stopped {'after' if after else 'before'} call {number}")
             raise
 
 
@@ -76,7 +77,7 @@ def at_every_call(play: Callable[..., int], *, odd_behind: bool) -> None:
 
 
 class Hanging(PausingEnvironment):
-    """One call hangs until the owner may go on, past its deadline; all others go on.
+    """One call hangs until the owner may continue, past its deadline; all others proceed.
 
     Attributes:
         hung: the pool of that call.
@@ -88,32 +89,32 @@ class Hanging(PausingEnvironment):
         self.calls += 1
         is_it = self.calls == self._number
         self.hung = pool.name if is_it else self.hung
-        if is_it and not self._behind:
+        if is_it and not self._after:
             await self._stop()
         result = await super(PausingEnvironment, self).run_blocking(pool, call)
-        if is_it and self._behind:
+        if is_it and self._after:
             await self._stop()
         return result
 
     def stop_now(self) -> None:
-        """The owner goes on beside its call."""
+        """The owner continues while its call hangs."""
 
 
 LATE = replace(QUIET, storage_deadline_s=5.0, storage_attempts=1)
 DEADLINE_S = 5.0
 CALLS_IN_A_ROW = 20
-"""More calls to long-term storage, one behind another, than a flush or a checkpoint makes."""
+"""More calls to long-term storage, one after another, than a flush or a checkpoint makes."""
 
 
-async def hung(made: World, number: int, *, behind: bool, cancelled: bool) -> int:
-    """Flush and go on beside a call that hangs; then be overtaken, and then it has its effect."""
+async def hung(made: World, number: int, *, after: bool, cancelled: bool) -> int:
+    """Flush and continue while a call hangs; then be overtaken, and then it has its effect."""
     told = Acknowledged()
     first = await made.open()
     await first.container.create("a")
     await told.append(first.container, 900)
     await first.container.flush()
     await first.container.close()
-    environment = Hanging(made, 0, behind=behind)
+    environment = Hanging(made, 0, after=after)
     older = await made.open(index="older", environment=environment)
     begun = environment.calls
     environment._number = begun + number
@@ -133,7 +134,7 @@ async def hung(made: World, number: int, *, behind: bool, cancelled: bool) -> in
             took.append(clock.now - since)
 
     living = asyncio.create_task(_quietly(life()))
-    # The log and the index have no deadline: then the owner stands still with its call.
+    # The log and the index have no deadline: then the owner waits for its call.
     await made.environment.sleep(200)
     calls = environment.calls - begun
     assert living.done() or not environment.hung.startswith("chunks-"), "it waits for the call"
@@ -166,7 +167,7 @@ async def _quietly(work: Any) -> None:
 
 
 async def _swept(made: World, owner: Owner) -> None:
-    """What arrived late is found and goes; nothing else does."""
+    """What arrived late is found and removed; nothing else is."""
     made.environment.clock.now += DAYS_S
     for _ in range(2):
         async for _finding in owner.container.garbage.sweep(delete=True, all_epochs=True):
@@ -179,11 +180,11 @@ async def _swept(made: World, owner: Owner) -> None:
 
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_h4_a_call_takes_its_effect_after_the_owner_was_overtaken(cancelled: bool) -> None:
-    def play(number: int, *, behind: bool) -> int:
+    def play(number: int, *, after: bool) -> int:
         with world(settings=LATE) as made:
-            return int(made.run(hung(made, number, behind=behind, cancelled=cancelled)))
+            return int(made.run(hung(made, number, after=after, cancelled=cancelled)))
 
-    at_every_call(play, odd_behind=cancelled)
+    at_every_call(play, odd_after=cancelled)
 
 
 # --- H16: the bound of back-pressure is reached ---------------------------------------------------
@@ -206,14 +207,14 @@ PRESSED = with_settings(
 
 
 async def press(container: Container, told: Acknowledged) -> list[BaseException]:
-    """More than the bound at once, and what makes room beside it; return how calls failed."""
+    """Append more than the bound at once, and make room meanwhile; return how calls failed."""
     calls = [told.append(container, 3_000) for _ in range(3 * BOUND_BYTES // 3_000)]
     calls += [container.truncate("a", 0)]
     results = await asyncio.gather(*calls, return_exceptions=True)
     return [result for result in results if isinstance(result, BaseException)]
 
 
-async def pressed(made: World, number: int, *, behind: bool) -> int:
+async def pressed(made: World, number: int, *, after: bool) -> int:
     told = Acknowledged()
     first = await made.open()
     await first.container.create("a")
@@ -223,7 +224,7 @@ async def pressed(made: World, number: int, *, behind: bool) -> int:
     async def life(owner: Owner) -> None:
         failed.extend(await press(owner.container, told))
 
-    environment = PausingEnvironment(made, number, behind=behind)
+    environment = PausingEnvironment(made, number, after=after)
     older = OldOwner(made, environment, life)
     calls = await older.begin()
     newer = await made.open(takeover=True, index="newer")
@@ -232,21 +233,21 @@ async def pressed(made: World, number: int, *, behind: bool) -> int:
     assert await press(newer.container, told) == []
     assert made.environment.clock.now - since < PRESSED.append_deadline_s
     before = await told.check(newer)
-    # Whoever waited for the older one hears of its end, for it ends without its deadline.
-    await asyncio.wait_for(older.go_on(), 50.0)
+    # A caller that waited for the older one hears of its end, for it ends without its deadline.
+    await asyncio.wait_for(older.resume(), 50.0)
     assert all(isinstance(error, SiltstoneError) for error in failed), failed
     assert await told.check(newer) == before
     await looked_at(made, newer, told)
     return calls
 
 
-@pytest.mark.parametrize("odd_behind", [False, True])
-def test_h16_at_the_bound_everything_goes_on_or_ends(odd_behind: bool) -> None:
-    def play(number: int, *, behind: bool) -> int:
+@pytest.mark.parametrize("odd_after", [False, True])
+def test_h16_at_the_bound_everything_continues_or_ends(odd_after: bool) -> None:
+    def play(number: int, *, after: bool) -> int:
         with world(settings=PRESSED) as made:
-            return int(made.run(pressed(made, number, behind=behind)))
+            return int(made.run(pressed(made, number, after=after)))
 
-    at_every_call(play, odd_behind=odd_behind)
+    at_every_call(play, odd_after=odd_after)
 
 
 # --- H18: politeness ------------------------------------------------------------------------------
@@ -279,8 +280,8 @@ def everything(made: World, folder: Path) -> object:
     return files, frames, dict.fromkeys(made.names())
 
 
-async def polite(made: World, folder: Path, number: int, *, behind: bool) -> int:
-    """Somebody asks politely while the older owner stands still; at last somebody takes over."""
+async def polite(made: World, folder: Path, number: int, *, after: bool) -> int:
+    """A visitor asks politely while the older owner is paused; at last a newer one takes over."""
     told = Acknowledged()
     first = await made.open()
     await first.container.create("a")
@@ -294,7 +295,7 @@ async def polite(made: World, folder: Path, number: int, *, behind: bool) -> int
         assert owner.container.failure is None
         ended.append("undisturbed")
 
-    environment = PausingEnvironment(made, number, behind=behind)
+    environment = PausingEnvironment(made, number, after=after)
     older = OldOwner(made, environment, life)
     calls = await older.begin()
     held = made.new_log().holder().alive
@@ -303,21 +304,21 @@ async def polite(made: World, folder: Path, number: int, *, behind: bool) -> int
     try:
         visitor = await made.open(index="visitor")
     except StoreInUseError:
-        assert held, "refused, and nobody has it"
+        assert held, "refused, and it has no owner"
         assert everything(made, folder) == before, "it was refused and left something"
     else:
-        assert not held, "two owners, and nobody took over"
+        assert not held, "two owners, without a takeover"
         await told.append(visitor.container, 200)
     environment.resume.set()
     environment._number = 10**9
     await made.environment.sleep(30)
     assert (ended == ["undisturbed"]) is held
     if visitor is not None:
-        assert older.owner is None, "it was opened beside a live owner"
+        assert older.owner is None, "it was opened next to a live owner"
         await told.append(visitor.container, 200)
     newer = await made.open(takeover=True, index="newer")
     await told.append(newer.container, 100)
-    await older.go_on()
+    await older.resume()
     if visitor is not None:
         with pytest.raises(SiltstoneError):
             await visitor.container.append("a", b"late")
@@ -327,12 +328,12 @@ async def polite(made: World, folder: Path, number: int, *, behind: bool) -> int
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
-def test_h18_a_polite_claim_disturbs_nobody(tmp_path: Path, kind: str) -> None:
+def test_h18_a_polite_claim_disturbs_no_owner(tmp_path: Path, kind: str) -> None:
     folders = iter(range(10**6))
 
-    def play(number: int, *, behind: bool) -> int:
+    def play(number: int, *, after: bool) -> int:
         folder = tmp_path / f"{next(folders)}"
         with logs(kind, folder) as made:
-            return int(made.run(polite(made, folder, number, behind=behind)))
+            return int(made.run(polite(made, folder, number, after=after)))
 
-    at_every_call(play, odd_behind=kind == "file")
+    at_every_call(play, odd_after=kind == "file")

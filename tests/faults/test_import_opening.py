@@ -1,11 +1,11 @@
 """Opening an import session, with a fault at every call: of the boot, the opening and the end.
 
 A driver claims the container, opens a session and gives the container up again. What may fail: one
-call of that to long-term storage or the log; its process may die ahead of the call or behind it.
-What must hold: whoever repeats it has one session, the same that an earlier try was told of; where
-nobody does, it expires, and nothing of it is left; other sessions, of before and behind it, bring
-what they have, once. An owner that stands still there, and goes on when a newer one has opened the
-session, tells nobody of another one.
+call of that to long-term storage or the log; its process may die before the call or after it.
+What must hold: a driver that repeats it has one session, the same that an earlier try was told of;
+where none does, it expires, and nothing of it is left; other sessions, opened before and after it,
+bring what they have, once. An owner that is paused there, and continues when a newer one has opened
+the session, tells no driver of another one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SAMPLE = 12
 """Runs of each operation without ``soak``."""
 LENGTHS = (500, 300)
 BRIEF_S = 3_600.0
-"""The lifetime of a session that nobody comes back to."""
+"""The lifetime of a session whose driver does not come back."""
 LIFETIME_S = DAYS_S
 """That of all others."""
 
@@ -49,7 +49,7 @@ LIFETIME_S = DAYS_S
 async def opened(
     life: Mortal, name: str, told: list[ImportTicket], lifetime_s: float = LIFETIME_S
 ) -> ImportTicket:
-    """Open a session, again and again until that is told; ``told`` gets what every try is told."""
+    """Open a session, and repeat until that is reported; ``told`` gets the answer of every try."""
 
     async def step(container: Container) -> None:
         told.append(await container.imports.open(name, lifetime_s=lifetime_s))
@@ -60,7 +60,7 @@ async def opened(
 
 
 async def sessions(life: Mortal) -> dict[str, ImportRow]:
-    """The rows of sessions, each of which has the one task that it needs, and no other one has."""
+    """The rows of sessions; each has the one task that it needs, and there is no other task."""
     rows = inside.parts(await life.opened()).pipeline.replica.rows
     found = [row for page in import_pages(rows.tables) for row in page]
     tasks = {
@@ -102,15 +102,15 @@ async def another_session(life: Mortal) -> None:
     await opened(life, "other", [])
 
 
-async def nobody_has_it(life: Mortal) -> None:
-    """Begin with the boot of a driver: the end of the owner of before is not looked at."""
+async def without_an_owner(life: Mortal) -> None:
+    """Begin with the boot of a driver: the end of the owner before it is not looked at."""
     life.faults.armed = False
     await life.close()
     life.faults.armed = True
 
 
 async def later(life: Mortal, seconds: float) -> None:
-    """Nobody has the store for so long; then its owner collects garbage."""
+    """The store has no owner for this time; then its next owner collects garbage."""
     await life.close()
     life.world.environment.clock.now += seconds
     await life.do(lambda container: container.garbage.run())
@@ -118,7 +118,7 @@ async def later(life: Mortal, seconds: float) -> None:
 
 async def a_driver_repeats(life: Mortal) -> None:
     told: list[ImportTicket] = []
-    await nobody_has_it(life)
+    await without_an_owner(life)
     await opened(life, "job", told)
     await life.close()
     ticket = await opened(life, "job", told)
@@ -135,14 +135,14 @@ async def a_driver_repeats(life: Mortal) -> None:
 
 async def a_driver_is_gone(life: Mortal) -> None:
     ticket = None
-    await nobody_has_it(life)
+    await without_an_owner(life)
     with suppress(ChunkError, LogError, ClosedError, OutcomeUnknownError):
         container = await life.opened()
         ticket = await container.imports.open("job", lifetime_s=BRIEF_S)
     await life.close()
     life.faults.armed = False
     if ticket is not None:
-        # A task that began before the driver died; what it makes is of no use to anybody.
+        # A task that began before the driver died; its output is of no use any more.
         bring(life.world.new_storage(), ticket, [b"orphaned"])
     assert (await sessions(life)).keys() in ({"other"}, {"other", "job"})
     assert ticket is None or "job" in await sessions(life), "what is told of is durable"
@@ -177,14 +177,14 @@ def test_every_call_fails(name: str) -> None:
 # --- an owner is overtaken ------------------------------------------------------------------------
 
 
-def overtake(number: int, *, behind: bool) -> range:
+def overtake(number: int, *, after: bool) -> range:
     """Stop an owner at a call of an opening or its repeat; a newer one opens the session as well.
 
     Returns the numbers of those calls; if ``number`` is none of them, no one takes over.
     """
 
     async def lived(made: World) -> range:
-        environment = PausingEnvironment(made, number, behind=behind)
+        environment = PausingEnvironment(made, number, after=after)
         first: list[int] = []
         told: list[ImportTicket] = []
 
@@ -204,9 +204,9 @@ def overtake(number: int, *, behind: bool) -> range:
         before = [*told]
         newer = await made.open(index="newer", takeover=True)
         tickets = [await open_in_container(newer, name) for name in ("between", "job")]
-        await older.go_on()
+        await older.resume()
         assert {ticket.session_id for ticket in told} <= {tickets[1].session_id}
-        assert behind or told == before, "who was overtaken before a call tells nothing more"
+        assert after or told == before, "an owner overtaken before a call tells nothing more"
         for ticket in tickets:
             bring(made.new_storage(), ticket, [b"lost"], attempt=7)
             chunks = bring(made.new_storage(), ticket, [b"data"])
@@ -228,8 +228,8 @@ async def open_in_container(owner: Owner, name: str) -> ImportTicket:
 
 
 def test_an_owner_is_overtaken_at_every_call_of_an_opening() -> None:
-    calls = overtake(NEVER, behind=False)
+    calls = overtake(NEVER, after=False)
     assert len(calls) >= 2, "one for the session, one for its repeat"
     for number in calls:
-        for behind in (False, True):
-            overtake(number, behind=behind)
+        for after in (False, True):
+            overtake(number, after=after)

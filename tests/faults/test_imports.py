@@ -1,9 +1,9 @@
 """Every call of an import meets every fault, and an owner is overtaken at every one of them.
 
 What may fail: one call to long-term storage or the log while a session is opened, committed,
-aborted or swept; or the owner stands still there until a newer one has committed or aborted the
-session. What must hold: the segments get all of it once, or nothing; whoever repeats comes to the
-end; no chunk that a segment needs is gone, and no other one stays for ever.
+aborted or swept; or the owner is paused there until a newer one has committed or aborted the
+session. What must hold: the segments get all of it once, or nothing; a caller that repeats reaches
+the end; no chunk that a segment needs is gone, and no other one stays for ever.
 """
 
 from __future__ import annotations
@@ -177,14 +177,14 @@ Act = Callable[[Owner, list[ImportOutput]], Awaitable[None]]
 ACTS: dict[str, Act] = {"commit": _commit, "abort": _abort, "sweep": _sweep}
 
 
-def overtake(number: int, act: Act, *, old: Act, behind: bool) -> range:
-    """Stop an owner at a call of ``old``, let a newer one do ``act``, and the older one go on.
+def overtake(number: int, act: Act, *, old: Act, after: bool) -> range:
+    """Stop an owner at a call of ``old``, let a newer one do ``act``, and resume the older one.
 
     Returns the numbers of the calls of ``old``; if ``number`` is none of them, no one takes over.
     """
 
     async def lived(made: World) -> range:
-        environment = PausingEnvironment(made, number, behind=behind)
+        environment = PausingEnvironment(made, number, after=after)
         outputs: list[ImportOutput] = []
 
         async def life(owner: Owner) -> None:
@@ -211,14 +211,14 @@ def overtake(number: int, act: Act, *, old: Act, behind: bool) -> range:
         imported = await _imported(newer)
         with suppress(ImportSessionError):
             await act(newer, outputs)
-        after = await _imported(newer)
-        assert after or not imported, "a commit was undone"
-        await older.go_on()
+        now = await _imported(newer)
+        assert now or not imported, "a commit was undone"
+        await older.resume()
         await made.environment.sleep(20)
-        assert await _imported(newer) == after
+        assert await _imported(newer) == now
         with suppress(ImportSessionError):
             await newer.container.imports.commit("job", outputs)
-        after = await _imported(newer)
+        now = await _imported(newer)
         await newer.container.flush()
         await newer.container.garbage.run()
         await made.environment.sleep(20)
@@ -226,8 +226,8 @@ def overtake(number: int, act: Act, *, old: Act, behind: bool) -> range:
             pass
         await newer.container.garbage.run()
         await made.check(newer)
-        assert await _imported(newer) == after
-        assert len(left(made)) == (len(PARTS) if after else 0)
+        assert await _imported(newer) == now
+        assert len(left(made)) == (len(PARTS) if now else 0)
         await close_quietly(newer)
         return calls
 
@@ -253,18 +253,18 @@ OLD_ACTS: dict[str, Act] = {"commit": _commit, "abort": _abort}
 
 
 def stops(old: Act) -> list[tuple[int, bool]]:
-    """Every call of ``old``, ahead of it and behind it."""
-    calls = overtake(NEVER, _commit, old=old, behind=False)
+    """Every call of ``old``, before it and after it."""
+    calls = overtake(NEVER, _commit, old=old, after=False)
     assert len(calls) > 5, "it makes calls"
-    return [(number, behind) for number in calls for behind in (False, True)]
+    return [(number, after) for number in calls for after in (False, True)]
 
 
 @pytest.mark.parametrize("name", sorted(ACTS))
 @pytest.mark.parametrize("old", sorted(OLD_ACTS))
 def test_an_owner_is_overtaken_at_some_calls(old: str, name: str) -> None:
     every = stops(OLD_ACTS[old])
-    for number, behind in Random(f"{old} {name}").sample(every, SAMPLE):
-        overtake(number, ACTS[name], old=OLD_ACTS[old], behind=behind)
+    for number, after in Random(f"{old} {name}").sample(every, SAMPLE):
+        overtake(number, ACTS[name], old=OLD_ACTS[old], after=after)
 
 
 @pytest.mark.soak
@@ -272,5 +272,5 @@ def test_an_owner_is_overtaken_at_some_calls(old: str, name: str) -> None:
 @pytest.mark.parametrize("name", sorted(ACTS))
 @pytest.mark.parametrize("old", sorted(OLD_ACTS))
 def test_an_owner_is_overtaken_at_every_call(old: str, name: str) -> None:
-    for number, behind in shared(stops(OLD_ACTS[old])):
-        overtake(number, ACTS[name], old=OLD_ACTS[old], behind=behind)
+    for number, after in shared(stops(OLD_ACTS[old])):
+        overtake(number, ACTS[name], old=OLD_ACTS[old], after=after)

@@ -2,9 +2,9 @@
 
 What may fail: each mutation is applied, applied in part or not applied, and reported as done,
 refused or unknown, or has its effect much later; the owner dies at any call; an older owner is
-paused at any call and goes on while newer ones work; one file is cut or has a changed byte.
+paused at any call and continues while newer ones work; one file is cut or has a changed byte.
 What may not fail: acknowledged bytes of undamaged files stay; epochs are never shared.
-What must hold after: recovery gives exactly the state behind some batch, at least the last
+What must hold after: recovery gives exactly the state after some batch, at least the last
 acknowledged and at most the last issued one, with every file that it names, or it says that
 something is damaged.
 """
@@ -190,7 +190,7 @@ def test_a_zombie_paused_at_every_call_changes_nothing_that_a_newer_epoch_left(
             assert not zombie.journal.checkpoints
         else:
             assert check_recovered(zombie, recovered) >= acknowledged
-        # The newer owner opens and works while the older one goes on, then boots once more.
+        # The newer owner opens and works while the older one continues, then boots again.
         owner = make_owner(
             Client(bucket, append=append), epoch=2, recovered=recovered, file_bytes_max=900
         )

@@ -1,7 +1,7 @@
 """One fault at every call of a concat in slices, and an owner overtaken at every call of it.
 
 What may fail: a call to long-term storage or to the log, refused, lost, or applied with its reply
-lost; or the owner stops before or behind a call, for good or until a newer one has worked. What
+lost; or the owner stops before or after a call, for good or until a newer one has worked. What
 must hold: the whole source is joined or nothing of it, a repeat says where, a concat that was
 acknowledged stays, an owner that was overtaken changes nothing, and no row is left over.
 """
@@ -52,7 +52,7 @@ class Script:
 
     Attributes:
         count: tells how many calls were made.
-        marks: what it told before the concat and behind the work that follows it.
+        marks: what it told before the concat and after the work that follows it.
     """
 
     count: Callable[[], int]
@@ -168,9 +168,9 @@ DEEDS: dict[str, Callable[[Owner], Awaitable[None]]] = {
 }
 
 
-async def overtaken(made: World, number: int, deed: str, *, behind: bool) -> int:
+async def overtaken(made: World, number: int, deed: str, *, after: bool) -> int:
     """Play it with the stop at a call of the concat; return how many there were."""
-    environment = PausingEnvironment(made, 10**9, behind=behind)
+    environment = PausingEnvironment(made, 10**9, after=after)
     older = await made.open(index="older", environment=environment)
     await prepared(older)
     begin = environment.calls
@@ -222,13 +222,13 @@ async def looked_at(owner: Owner) -> dict[str, tuple[int, bytes]]:
 @pytest.mark.parametrize("deed", sorted(DEEDS))
 def test_an_overtaken_concat(deed: str) -> None:
     with small_slices(SLICE), world(settings=SETTINGS) as made:
-        count: int = made.run(overtaken(made, 10**8, deed, behind=False))
+        count: int = made.run(overtaken(made, 10**8, deed, after=False))
     assert count >= 5
     for number in range(1, count + 1):
-        for behind in (False, True):
+        for after in (False, True):
             with small_slices(SLICE), world(settings=SETTINGS) as made:
                 try:
-                    made.run(overtaken(made, number, deed, behind=behind))
+                    made.run(overtaken(made, number, deed, after=after))
                 except BaseException as error:
-                    error.add_note(f"stopped {'behind' if behind else 'before'} call {number}")
+                    error.add_note(f"stopped {'after' if after else 'before'} call {number}")
                     raise

@@ -1,8 +1,8 @@
-"""Calls of an older owner that take their effect when nobody expects them any more.
+"""Calls of an older owner that take their effect when no caller expects them any more.
 
-What may fail: a call is answered too late, and has its effect later still; an owner stands still
-ahead of one, is overtaken, and makes it then. What must hold: bytes that were acknowledged stay as
-they are; what arrives late is garbage, is found, and goes.
+What may fail: a call is answered too late, and has its effect later still; an owner is paused
+before one, is overtaken, and makes it then. What must hold: bytes that were acknowledged stay as
+they are; what arrives late is garbage, is found, and is removed.
 """
 
 from __future__ import annotations
@@ -110,14 +110,14 @@ def test_a_call_takes_effect_long_after_its_deadline() -> None:
                 raise
 
 
-async def orphaned(made: World, number: int, *, behind: bool) -> int:
+async def orphaned(made: World, number: int, *, after: bool) -> int:
     """The older owner makes its chunk when the newer one has swept its epoch already."""
     first = await made.open()
     await first.container.create("a")
     await first.container.append("a", pattern(1, 500))
     await first.container.flush()
     await first.container.close()
-    environment = PausingEnvironment(made, 10**9, behind=behind)
+    environment = PausingEnvironment(made, 10**9, after=after)
     older = await made.open(index="older", environment=environment)
     begin = environment.calls
     environment._number = begin + number
@@ -159,15 +159,15 @@ async def orphaned(made: World, number: int, *, behind: bool) -> int:
     return calls
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_a_chunk_made_behind_the_sweep_of_its_epoch_goes_with_the_next(behind: bool) -> None:
+@pytest.mark.parametrize("after", [False, True])
+def test_a_chunk_made_after_the_sweep_of_its_epoch_goes_with_the_next(after: bool) -> None:
     with world(settings=SETTINGS) as made:
-        count = int(made.run(orphaned(made, 10**8, behind=behind)))
+        count = int(made.run(orphaned(made, 10**8, after=after)))
     assert count >= 4
     for number in range(2, count + 1):
         with world(settings=SETTINGS) as made:
             try:
-                made.run(orphaned(made, number, behind=behind))
+                made.run(orphaned(made, number, after=after))
             except BaseException as error:
                 error.add_note(f"stopped at call {number}")
                 raise

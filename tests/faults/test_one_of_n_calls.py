@@ -54,7 +54,7 @@ async def short_life(life: Life) -> None:
 class OneOf:
     """A storage plan by which one of every ``n`` mutations has a fate; looks are repeated anyway.
 
-    Which one is drawn, lest the repeats of a step fall into the rhythm of the failures.
+    Which one is drawn, so that the repeats of a step do not keep time with the failures.
     """
 
     def __init__(self, n: int, fate: Fate) -> None:

@@ -1,9 +1,9 @@
 """An owner that was overtaken and does not know it is asked for what would change nothing.
 
 What may fail: a newer owner takes over while the older one is idle, or while the answer of the log
-to its last frame is on its way; then somebody asks the older one. What must hold: it acknowledges
+to its last frame is on its way; then a caller asks the older one. What must hold: it acknowledges
 and refuses nothing on the strength of what it knows, for the newer one may have made that untrue:
-here by a deletion, and a new segment and table of the same names. Whoever asks hears that it is
+here by a deletion, and a new segment and table of the same names. The caller hears that it is
 fenced.
 """
 
@@ -130,12 +130,12 @@ async def test_nothing_is_refused_from_memory(ask: str) -> None:
 async def test_the_answer_to_an_earlier_frame_confirms_nothing_that_is_asked_later(
     ask: str,
 ) -> None:
-    """The log had answered, and asked whose it is before that; this owner stood still meanwhile."""
+    """The log had answered, and asked whose it is before that; this owner was paused meanwhile."""
     async with world(settings=QUIET) as made:
-        environment = PausingEnvironment(made, 10**9, behind=True)
+        environment = PausingEnvironment(made, 10**9, after=True)
         older = await made.open(environment=environment)
         await prepared(older)
-        environment.stop_behind_next()
+        environment.stop_after_next()
         appending = asyncio.ensure_future(older.container.append("a", b"durable"))
         await environment.reached.wait()
         newer = await overtake(made)

@@ -1,10 +1,10 @@
-"""An owner that stops at a call of packed flushes, and goes on when another one has taken over.
+"""An owner that stops at a call of packed flushes, and continues when another one has taken over.
 
-What may fail: the older owner stands still before or behind any call of two packed flushes, of what
-deletes and truncates segments of the first, and of the garbage behind them. The newer one appends
-to the same segments, packs them, deletes others and collects; then the older one goes on. What must
-hold: what was acknowledged is there, the references of every chunk are right, nothing that counts
-is destroyed, and a sweep days later finds all that the older one left behind.
+What may fail: the older owner is paused before or after any call of two packed flushes, of what
+deletes and truncates segments of the first, and of the collection of garbage after them. The newer
+one appends to the same segments, packs them, deletes others and collects; then the older one
+continues. What must hold: what was acknowledged is there, the references of every chunk are right,
+nothing that counts is destroyed, and a sweep days later finds all that the older one left.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SETTINGS = with_settings(
 DAYS_S = 3 * 24 * 3600.0
 LENGTH = 45
 NAMES = tuple(f"s{number}" for number in range(18))
-"""So many share chunks even where chunks can be appended to, and fill more than one."""
+"""This many share chunks even where chunks can be appended to, and fill more than one."""
 
 GONE, CUT, LATER = NAMES[0], NAMES[1], NAMES[2]
 
@@ -66,7 +66,7 @@ class Told:
 
 
 async def append_all(owner: Owner, told: Told, number: int) -> None:
-    """Append to all segments at once; raises what the first failure was."""
+    """Append to all segments at once; raise the first failure."""
 
     async def one(index: int, name: str) -> None:
         part = pattern(number * 32 + index, LENGTH)
@@ -122,9 +122,9 @@ async def check(made: World, newer: Owner, told: Told) -> None:
     await made.check(newer)
 
 
-async def overtaken(made: World, number: int, *, behind: bool) -> int:
+async def overtaken(made: World, number: int, *, after: bool) -> int:
     """Play it with the stop at a call, counted from the first append on; return their count."""
-    environment = PausingEnvironment(made, 10**9, behind=behind)
+    environment = PausingEnvironment(made, 10**9, after=after)
     older = await made.open(index="older", environment=environment)
     for name in NAMES:
         await older.container.create(name)
@@ -161,21 +161,21 @@ async def overtaken(made: World, number: int, *, behind: bool) -> int:
     return calls
 
 
-def play(profile: Profile, number: int, *, behind: bool) -> int:
+def play(profile: Profile, number: int, *, after: bool) -> int:
     with world(profile=profile, settings=SETTINGS) as made:
         try:
-            count: int = made.run(overtaken(made, number, behind=behind))
+            count: int = made.run(overtaken(made, number, after=after))
         except BaseException as error:
-            error.add_note(f"stopped {'behind' if behind else 'before'} call {number}")
+            error.add_note(f"stopped {'after' if after else 'before'} call {number}")
             raise
     return count
 
 
 def overtake_at(profile: Profile, stops: Callable[[int], Iterable[tuple[int, bool]]]) -> None:
-    count = play(profile, 10**8, behind=False)
+    count = play(profile, 10**8, after=False)
     assert count >= 20
-    for number, behind in stops(count):
-        play(profile, number, behind=behind)
+    for number, after in stops(count):
+        play(profile, number, after=after)
 
 
 @pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["write once", "append"])
@@ -200,7 +200,7 @@ async def test_a_chunk_whose_owner_died_before_it_was_named_is_swept() -> None:
         owner.storage.after = lambda operation, name: (
             created.set() if operation == "create" and name.startswith(data_prefix(0)) else None
         )
-        # Its log stands still from the create on, so the transaction behind it never takes place.
+        # Its log hangs from the create on, so the transaction after it never takes place.
         flushing = asyncio.ensure_future(owner.container.flush())
         await created.wait()
         await made.crash(owner)

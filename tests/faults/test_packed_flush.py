@@ -113,7 +113,7 @@ class Trouble:
 
 
 class Life:
-    """Many small segments, and how their application goes on after a failure."""
+    """Many small segments, and how their application continues after a failure."""
 
     def __init__(self, made: World, trouble: Trouble, log_plan: FaultPlan) -> None:
         self.world = made

@@ -1,9 +1,9 @@
 """An owner whose log failed, and who was fenced: it says fenced, whatever failed first.
 
-What may fail: any call to the log, with a newer claim made before it; and whoever waits for a call
-may be cancelled, so that nobody hears how it ended. What must hold: all who wait, and all who ask
-later, get ``FencedError``, of unknown outcome for what was in flight; without a newer claim they
-do not.
+What may fail: any call to the log, with a newer claim made before it; and the caller that waits for
+a call may be cancelled, so that no caller hears how it ended. What must hold: all who wait, and all
+who ask later, get ``FencedError``, of unknown outcome for what was in flight; without a newer claim
+they do not.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def every_call_is_fenced(owner: Owner) -> None:
 
 
 @pytest.mark.parametrize("fenced", [True, False])
-async def test_a_truncation_that_nobody_waits_for_poisons_the_log(fenced: bool) -> None:
+async def test_a_truncation_without_a_waiting_caller_poisons_the_log(fenced: bool) -> None:
     async with owned() as (made, owner):
         await owner.container.append("a", pattern(1, 900))
         plan = owner.log.plan

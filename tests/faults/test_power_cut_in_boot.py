@@ -1,6 +1,6 @@
 """The power is cut while a boot writes its first checkpoint.
 
-What may fail: the power, ahead of the sync of that file. Its name, its length and any of its bytes
+What may fail: the power, before the sync of that file. Its name, its length and any of its bytes
 may be on the disk, page by page.
 What must hold after: the next owner opens, and what was acknowledged before is there.
 """

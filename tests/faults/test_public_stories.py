@@ -1,4 +1,4 @@
-"""Failures of a store of the same shape that the public knows, played here.
+"""Publicly known failures of similar stores, played here.
 
 What may fail is told with each story. What must hold in all of them: the next owner, without a
 local index, has every acknowledged byte and nothing else, and every invariant holds.
@@ -64,9 +64,9 @@ async def check_next(made: World, data: bytes) -> None:
     await owner.container.close()
 
 
-async def cut_by_an_overtaken_owner(made: World, number: int, *, behind: bool) -> int:
+async def cut_by_an_overtaken_owner(made: World, number: int, *, after: bool) -> int:
     data = await grown(made)
-    environment = PausingEnvironment(made, 10**9, behind=behind)
+    environment = PausingEnvironment(made, 10**9, after=after)
     older = await made.open(index="older", environment=environment)
     await older.container.append("a", pattern(20, 300))
     begin = environment.calls
@@ -98,22 +98,22 @@ async def cut_by_an_overtaken_owner(made: World, number: int, *, behind: bool) -
 def test_an_overtaken_owner_cuts_the_table_log_without_a_new_chunk() -> None:
     """pravega/pravega#6200: such a journal record was taken for one of the newer owner.
 
-    Here a boot reads the journal of one epoch, and what is written into it later nobody reads.
+    Here a boot reads the journal of one epoch, and what is written into it later is never read.
     """
     with world(settings=QUIET) as made:
-        count = int(made.run(cut_by_an_overtaken_owner(made, 10**8, behind=False)))
+        count = int(made.run(cut_by_an_overtaken_owner(made, 10**8, after=False)))
     assert count > 20
     for number in range(1, count + 1, 3):
-        for behind in (False, True):
+        for after in (False, True):
             with world(settings=QUIET) as made:
-                made.run(cut_by_an_overtaken_owner(made, number, behind=behind))
+                made.run(cut_by_an_overtaken_owner(made, number, after=after))
 
 
 # --- writes that were cut by a crash --------------------------------------------------------------
 
 
 class Torn:
-    """Tears one mutation of those whose names hold a word, and lets nothing through behind it."""
+    """Tears one mutation of those whose names hold a word, and lets nothing through after it."""
 
     def __init__(self, word: str, number: int) -> None:
         self.word = word
@@ -163,10 +163,10 @@ async def torn_life(made: World, plan: Torn) -> None:
     ],
 )
 def test_a_write_is_cut_and_the_owner_dies(word: str) -> None:
-    """A flush that was written in part was shown, or a boot stumbled over what was cut.
+    """A flush that was written in part was shown, or a boot failed at what was cut.
 
     Here a length moves with a durable commit only, a cut record is the end of its file, and what
-    nobody named is never read.
+    no row names is never read.
     """
     plan = Torn(word, 10**9)
     with world(settings=QUIET) as made:

@@ -1,9 +1,9 @@
 """Verbs of a read-only open that stop at each of their calls, while the owner changes the store.
 
-What may fail: a reader stands still before any call of a verb for as long as it takes the owner to
+What may fail: a reader is paused before any call of a verb for as long as it takes the owner to
 merge, delete, truncate, concat, checkpoint and collect, or another one to take over and do the
-same. What must hold: the verb ends with what was so at some moment since it began. Nothing of a
-store that is sound is told to be damaged, lost or missing.
+same. What must hold: the verb ends with what was true at some moment since it began. Nothing of a
+sound store is reported as damaged, lost or missing.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ async def merge(stage: Stage) -> None:
     await stage.clean()
 
 
-async def make_anew(stage: Stage) -> None:
+async def make_again(stage: Stage) -> None:
     await stage.owner.container.delete("b")
     await stage.create("b")
     await stage.append("b", 2)
@@ -128,12 +128,12 @@ async def take_over(stage: Stage) -> None:
 
 
 async def everything(stage: Stage) -> None:
-    for act in (truncate, make_anew, concat, take_over):
+    for act in (truncate, make_again, concat, take_over):
         await act(stage)
 
 
 ACTS: dict[str, Act] = {
-    act.__name__: act for act in (merge, make_anew, truncate, concat, take_over, everything)
+    act.__name__: act for act in (merge, make_again, truncate, concat, take_over, everything)
 }
 
 
@@ -238,9 +238,9 @@ async def stopped(
 
 
 async def story(made: World, verb: Verb, act: Act, number: int) -> bool:
-    """Whether the verb made so many calls."""
+    """Whether the verb made this many calls."""
     stage = await staged(made)
-    environment = PausingEnvironment(made, 10**9, behind=False)
+    environment = PausingEnvironment(made, 10**9, after=False)
     reader = await made.open_reader(environment)
     environment.stop_at(number)
     _, is_reached = await stopped(verb(reader, stage), environment, stage, act)
@@ -250,9 +250,9 @@ async def story(made: World, verb: Verb, act: Act, number: int) -> bool:
 
 
 async def opening(made: World, act: Act, number: int) -> bool:
-    """Whether it took so many calls to open what long-term storage alone holds."""
+    """Whether it took this many calls to open what long-term storage alone holds."""
     stage = await staged(made)
-    environment = PausingEnvironment(made, number, behind=False)
+    environment = PausingEnvironment(made, number, after=False)
     work = open_reader(
         container=0,
         log=NoLog(),

@@ -1,8 +1,8 @@
-"""An exactly-once append whose owner stands still, repeated by its writer at the next owner.
+"""An exactly-once append whose owner is paused, repeated by its writer at the next owner.
 
-What may fail: the older owner stands still before or behind any call while a writer appends through
+What may fail: the older owner is paused before or after any call while a writer appends through
 it, its tail flushed now and then and the log truncated; the writer repeats at a newer owner what it
-has no answer to; then the older one goes on. What must hold: every append of the writer is there
+has no answer to; then the older one continues. What must hold: every append of the writer is there
 once, in its order, also for an owner without a local index.
 """
 
@@ -39,12 +39,12 @@ def data_of(sequence: int) -> bytes:
     return pattern(sequence + 1, 300 + sequence)
 
 
-async def repeated(made: World, number: int, *, behind: bool) -> int:
+async def repeated(made: World, number: int, *, after: bool) -> int:
     first = await made.open()
     await first.container.create("a")
     await first.container.register_writer("a", "w")
     await first.container.close()
-    environment = PausingEnvironment(made, 10**9, behind=behind)
+    environment = PausingEnvironment(made, 10**9, after=after)
     older = await made.open(index="older", environment=environment)
     begin = environment.calls
     environment._number = begin + number
@@ -93,15 +93,15 @@ async def repeated(made: World, number: int, *, behind: bool) -> int:
     return calls
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_a_writer_repeats_at_the_next_owner(behind: bool) -> None:
+@pytest.mark.parametrize("after", [False, True])
+def test_a_writer_repeats_at_the_next_owner(after: bool) -> None:
     with world(settings=SETTINGS) as made:
-        count = int(made.run(repeated(made, 10**8, behind=behind)))
+        count = int(made.run(repeated(made, 10**8, after=after)))
     assert count > 30
     for number in range(1, count + 1, 3):
         with world(settings=SETTINGS) as made:
             try:
-                made.run(repeated(made, number, behind=behind))
+                made.run(repeated(made, number, after=after))
             except BaseException as error:
-                error.add_note(f"stopped {'behind' if behind else 'before'} call {number}")
+                error.add_note(f"stopped {'after' if after else 'before'} call {number}")
                 raise

@@ -1,7 +1,7 @@
 """One fault at a time, at every storage call and every commit of a scripted scenario.
 
 What may fail: one call of the scenario, in each way that a service has: refused, lost, not
-reported, half done, late; or one commit, after which its owner stops and another one goes on.
+reported, half done, late; or one commit, after which its owner stops and another one continues.
 What must hold: the scenario comes to its end by repeating the step that failed, the bytes are
 right, every invariant holds, and whatever lies on storage is named by a row, dropped with a task,
 or was handed over.

@@ -1,6 +1,6 @@
 """A read-only open that stops at each of its calls, while the owner never waits for it.
 
-What may fail: the reader stands still before or behind any call, in its start or in a later look,
+What may fail: the reader is paused before or after any call, in its start or in a later look,
 for as long as it takes the owner to flush, truncate, delete, checkpoint and truncate its log. What
 must hold: what a reader shows was acknowledged, is never less than was acknowledged before it
 looked, never less than it has shown, and never wrong.
@@ -51,12 +51,12 @@ async def look(reader: ReadContainer, least: int, seen: bytearray) -> int:
     raise AssertionError("the reader never catches up")
 
 
-async def story(made: World, number: int, *, behind: bool) -> int:
+async def story(made: World, number: int, *, after: bool) -> int:
     owner = await made.open()
     seen = bytearray()
     await owner.container.create("a")
     await work(owner.container, made, 3, seen)
-    environment = PausingEnvironment(made, number, behind=behind)
+    environment = PausingEnvironment(made, number, after=after)
     before = len(seen)
 
     async def read() -> None:
@@ -82,36 +82,36 @@ async def story(made: World, number: int, *, behind: bool) -> int:
     return environment.calls
 
 
-def play(number: int, *, behind: bool) -> int:
+def play(number: int, *, after: bool) -> int:
     try:
         with world(settings=SETTINGS) as made:
-            return int(made.run(story(made, number, behind=behind)))
+            return int(made.run(story(made, number, after=after)))
     except BaseException as error:
-        error.add_note(f"reader stopped {'behind' if behind else 'before'} call {number}")
+        error.add_note(f"reader stopped {'after' if after else 'before'} call {number}")
         raise
 
 
-def calls(*, behind: bool) -> range:
-    return range(1, play(10**9, behind=behind) + 1)
+def calls(*, after: bool) -> range:
+    return range(1, play(10**9, after=after) + 1)
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_reader_stops_at_some_calls(behind: bool) -> None:
-    for number in calls(behind=behind)[::9]:
-        play(number, behind=behind)
+@pytest.mark.parametrize("after", [False, True])
+def test_reader_stops_at_some_calls(after: bool) -> None:
+    for number in calls(after=after)[::9]:
+        play(number, after=after)
 
 
 LOG_CALLS = 14
-"""The journal and the log are read in so many calls, and a few more."""
+"""The journal and the log are read in this many calls, and a few more."""
 
 
 async def quiet_story(made: World, number: int) -> int:
-    """The owner's last act, while the reader stands still, is to truncate its log."""
+    """The owner's last act, while the reader is paused, is to truncate its log."""
     owner = await made.open()
     seen = bytearray()
     await owner.container.create("a")
     await work(owner.container, made, 1, seen)
-    environment = PausingEnvironment(made, number, behind=True)
+    environment = PausingEnvironment(made, number, after=True)
     reading = asyncio.create_task(made.open_reader(environment))
     reached = asyncio.create_task(environment.reached.wait())
     await asyncio.wait([reading, reached], return_when=asyncio.FIRST_COMPLETED)
@@ -141,7 +141,7 @@ def test_reader_misses_nothing_that_was_flushed_and_truncated_under_it() -> None
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("behind", [False, True])
-def test_reader_stops_at_every_call(behind: bool) -> None:
-    for number in shared(calls(behind=behind)):
-        play(number, behind=behind)
+@pytest.mark.parametrize("after", [False, True])
+def test_reader_stops_at_every_call(after: bool) -> None:
+    for number in shared(calls(after=after)):
+        play(number, after=after)

@@ -1,8 +1,8 @@
 """A sweep by an owner that was overtaken meanwhile, stopped at each of its calls.
 
-What may fail: the older owner stands still before or behind any call of a sweep and of the round of
-garbage behind it; a newer one takes over, works and collects; then the older one goes on. What must
-hold: whatever the older one does then is acknowledged to nobody and destroys nothing that counts.
+What may fail: the older owner is paused before or after any call of a sweep and of the round of
+garbage after it; a newer one takes over, works and collects; then the older one continues. What
+must hold: nothing that the older one does then is acknowledged or destroys anything that counts.
 
 slatedb/slatedb#352 and slatedb/slatedb#1622 are the public cases of the other direction: garbage
 collection by the newer owner removed the very file that fenced the older one, which then
@@ -51,10 +51,10 @@ async def sweeping(owner: Owner) -> None:
         await owner.container.garbage.run()
 
 
-async def overtaken(made: World, number: int, *, behind: bool) -> int:
+async def overtaken(made: World, number: int, *, after: bool) -> int:
     """Play it with the stop at a call, counted from the sweep on; return how many there were."""
     late = await first_life(made)
-    environment = PausingEnvironment(made, 10**9, behind=behind)
+    environment = PausingEnvironment(made, 10**9, after=after)
     older = await made.open(index="older", environment=environment)
     begin = environment.calls
     environment._number = begin + number
@@ -89,15 +89,15 @@ async def overtaken(made: World, number: int, *, behind: bool) -> int:
 
 def test_an_overtaken_sweep_destroys_nothing() -> None:
     with world(settings=SETTINGS) as made:
-        count: int = made.run(overtaken(made, 10**8, behind=False))
+        count: int = made.run(overtaken(made, 10**8, after=False))
     assert count >= 15
     for number in range(1, count + 1):
-        for behind in (False, True):
+        for after in (False, True):
             with world(settings=SETTINGS) as made:
                 try:
-                    made.run(overtaken(made, number, behind=behind))
+                    made.run(overtaken(made, number, after=after))
                 except BaseException as error:
-                    error.add_note(f"stopped {'behind' if behind else 'before'} call {number}")
+                    error.add_note(f"stopped {'after' if after else 'before'} call {number}")
                     raise
 
 
@@ -105,7 +105,7 @@ async def test_collection_by_the_newer_owner_does_not_remove_the_fence() -> None
     """The stories of slatedb/slatedb#352 and slatedb/slatedb#1622."""
     async with world(settings=SETTINGS) as made:
         await first_life(made)
-        environment = PausingEnvironment(made, 10**9, behind=False)
+        environment = PausingEnvironment(made, 10**9, after=False)
         older = await made.open(index="older", environment=environment)
         await older.container.append("a", pattern(2, 100))
         environment.stop_now()

@@ -1,7 +1,7 @@
 """A log that begins with an append whose place only a later frame tells.
 
 What may happen: bytes in front of an append are flushed, the layout that says so is acknowledged
-behind it, and the log is truncated up to the append before the table log on long-term storage has
+after it, and the log is truncated up to the append before the table log on long-term storage has
 that layout; then the owner dies.
 What must hold after: the next owner and a reader read everything.
 """
@@ -38,7 +38,7 @@ async def play(folder: Path, copy: Path) -> bytes:
     gate.hold("/tables-")
     user = asyncio.create_task(container.flush("a"))
     await until(lambda: gate.reached("/a/"))
-    await container.append("a", BLOCK)  # behind what is being flushed, before its layout
+    await container.append("a", BLOCK)  # after what is being flushed, before its layout
     wanted += BLOCK
     await container.create("another")  # what the table flush below covers
     first = container.stats().log_first

@@ -1,7 +1,7 @@
 """Two logs under one store: the copy of a log was claimed, and then the log itself again.
 
 Each owner acknowledges into its own log, and no log tells of the other. Long-term storage does: the
-journal of the newest epoch was written by somebody who had claimed his log in that epoch.
+journal of the newest epoch was written by an owner that had claimed its log in that epoch.
 """
 
 from __future__ import annotations

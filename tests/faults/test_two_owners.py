@@ -1,9 +1,9 @@
 """Two owners of one container: the older one stops at each of its calls, and wakes up later.
 
-What may fail: the older owner stands still, with all its threads, before or behind any call to
+What may fail: the older owner is paused, with all its threads, before or after any call to
 long-term storage, log or index, its boot included; a newer one takes over, works, and then the
-older one goes on from where it was. What must hold: what the older one acknowledged, the newer one
-has; whatever the older one does when it wakes up destroys nothing and is acknowledged to nobody.
+older one continues from where it was. What must hold: the newer one has what the older one
+acknowledged; nothing that the older one does when it wakes up is acknowledged or destroys anything.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ async def newer_owner(made: World, deeds: Deeds) -> Owner:
     return owner
 
 
-async def overtaken(made: World, number: int, *, behind: bool) -> int:
+async def overtaken(made: World, number: int, *, after: bool) -> int:
     """Run the whole story; return how many calls the older owner made until it was stopped."""
     await prepare(made)
     deeds = Deeds()
-    environment = PausingEnvironment(made, number, behind=behind)
+    environment = PausingEnvironment(made, number, after=after)
     older = OldOwner(made, environment, lambda owner: duty(owner.container, made, deeds))
     calls = await older.begin()
     owner = await newer_owner(made, deeds)
     before = await content(owner, "a"), await content(owner, "b")
-    await older.go_on()
+    await older.resume()
     assert (await content(owner, "a"), await content(owner, "b")) == before
     await check_deeds(owner, deeds)
     await owner.container.collect()
@@ -86,28 +86,28 @@ async def overtaken(made: World, number: int, *, behind: bool) -> int:
     return calls
 
 
-def play(number: int, *, behind: bool) -> None:
+def play(number: int, *, after: bool) -> None:
     try:
         with world(settings=SETTINGS) as made:
-            made.run(overtaken(made, number, behind=behind))
+            made.run(overtaken(made, number, after=after))
     except BaseException as error:
-        error.add_note(f"stopped {'behind' if behind else 'before'} call {number}")
+        error.add_note(f"stopped {'after' if after else 'before'} call {number}")
         raise
 
 
 def cases() -> list[tuple[int, bool]]:
     with world(settings=SETTINGS) as made:
-        count: int = made.run(overtaken(made, 10**9, behind=False))
-    return [(number, behind) for number in range(1, count + 1) for behind in (False, True)]
+        count: int = made.run(overtaken(made, 10**9, after=False))
+    return [(number, after) for number in range(1, count + 1) for after in (False, True)]
 
 
-async def slow_boot(made: World, number: int, *, behind: bool) -> int:
+async def slow_boot(made: World, number: int, *, after: bool) -> int:
     """The newer owner stops in its boot while the older one works; return its calls until open."""
     older = await made.open(index="older")
     await older.container.create("a")
     await older.container.append("a", pattern(1, 900))
     deeds = Deeds()
-    environment = PausingEnvironment(made, number, behind=behind)
+    environment = PausingEnvironment(made, number, after=after)
     opening = asyncio.create_task(made.open(index="newer", takeover=True, environment=environment))
     reached = asyncio.create_task(environment.reached.wait())
     await asyncio.wait([opening, reached], return_when=asyncio.FIRST_COMPLETED)
@@ -127,30 +127,30 @@ async def slow_boot(made: World, number: int, *, behind: bool) -> int:
     return calls
 
 
-def play_slow_boot(number: int, *, behind: bool) -> int:
+def play_slow_boot(number: int, *, after: bool) -> int:
     try:
         with world(settings=SETTINGS) as made:
-            return int(made.run(slow_boot(made, number, behind=behind)))
+            return int(made.run(slow_boot(made, number, after=after)))
     except BaseException as error:
-        error.add_note(f"boot stopped {'behind' if behind else 'before'} call {number}")
+        error.add_note(f"boot stopped {'after' if after else 'before'} call {number}")
         raise
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_boot_stops_at_a_call(behind: bool) -> None:
-    count = play_slow_boot(10**9, behind=behind)
+@pytest.mark.parametrize("after", [False, True])
+def test_boot_stops_at_a_call(after: bool) -> None:
+    count = play_slow_boot(10**9, after=after)
     for number in range(1, count + 1):
-        play_slow_boot(number, behind=behind)
+        play_slow_boot(number, after=after)
 
 
 def test_owner_stops_at_a_call() -> None:
     every = cases()
-    for number, behind in Random(2).sample(every, min(SAMPLE, len(every))):
-        play(number, behind=behind)
+    for number, after in Random(2).sample(every, min(SAMPLE, len(every))):
+        play(number, after=after)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_owner_stops_at_every_call() -> None:
-    for number, behind in shared(cases()):
-        play(number, behind=behind)
+    for number, after in shared(cases()):
+        play(number, after=after)

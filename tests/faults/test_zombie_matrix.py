@@ -1,10 +1,10 @@
-"""An older owner stands still at a call, a newer one acts, then the older one goes on.
+"""An older owner is paused at a call, a newer one acts, then the older one continues.
 
-What may fail: the older owner stands still before or behind any call of a life that uses every
+What may fail: the older owner is paused before or after any call of a life that uses every
 verb, its boot included; the newer one takes over and boots again, writes, truncates, concats,
 collects garbage, writes checkpoints or merges chunks. What must hold: what the older one
 acknowledged is there; what the newer one did stays as it did it; the older one acknowledges nothing
-more and destroys nothing that anybody needs, then and for an owner without a local index.
+more and destroys nothing that is needed, then and for an owner without a local index.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Newer:
 
 
 async def boot(newer: Newer) -> None:
-    """Close, open again without a word of what was, and once more after a crash."""
+    """Close, open again without knowledge of the state, and again after a crash."""
     await newer.container.close()
     newer.owner = await newer.made.open(index=newer.index)
     await newer.made.crash(newer.owner, keep_index=False)
@@ -193,20 +193,20 @@ async def seen(newer: Newer) -> dict[str, tuple[int, bytes]]:
     return {name: await content(newer.owner, name) for name in newer.names}
 
 
-async def overtaken(made: World, act: str, number: int, *, behind: bool) -> int:
+async def overtaken(made: World, act: str, number: int, *, after: bool) -> int:
     """Run the whole story; return how many calls the older owner made until it was stopped."""
     first = await made.open()
     await first.container.create("a")
     await first.container.close()
     deeds = Deeds()
-    environment = PausingEnvironment(made, number, behind=behind)
+    environment = PausingEnvironment(made, number, after=after)
     older = OldOwner(made, environment, lambda owner: old_life(owner.container, made, deeds))
     calls = await older.begin()
     newer = Newer(made, await made.open(takeover=True, index="newer"))
     await check_deeds(newer.owner, deeds)
     await ACTS[act](newer)
     before = await seen(newer)
-    await older.go_on()
+    await older.resume()
     assert await seen(newer) == before
     await newer.container.flush()
     await newer.container.collect()
@@ -219,30 +219,30 @@ async def overtaken(made: World, act: str, number: int, *, behind: bool) -> int:
     return calls
 
 
-def play(act: str, number: int, *, behind: bool) -> int:
+def play(act: str, number: int, *, after: bool) -> int:
     try:
         with small_slices(2), world(settings=SETTINGS) as made:
-            return int(made.run(overtaken(made, act, number, behind=behind)))
+            return int(made.run(overtaken(made, act, number, after=after)))
     except BaseException as error:
-        error.add_note(f"{act}, stopped {'behind' if behind else 'before'} call {number}")
+        error.add_note(f"{act}, stopped {'after' if after else 'before'} call {number}")
         raise
 
 
 def cases() -> list[tuple[int, bool]]:
-    count = play("write", 10**9, behind=False)
-    return [(number, behind) for number in range(1, count + 1) for behind in (False, True)]
+    count = play("write", 10**9, after=False)
+    return [(number, after) for number in range(1, count + 1) for after in (False, True)]
 
 
 @pytest.mark.parametrize("act", sorted(ACTS))
 def test_stopped_at_some_calls(act: str) -> None:
     every = cases()
-    for number, behind in Random(zlib.crc32(act.encode())).sample(every, SAMPLE):
-        play(act, number, behind=behind)
+    for number, after in Random(zlib.crc32(act.encode())).sample(every, SAMPLE):
+        play(act, number, after=after)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("act", sorted(ACTS))
 def test_stopped_at_every_call(act: str) -> None:
-    for number, behind in shared(cases()):
-        play(act, number, behind=behind)
+    for number, after in shared(cases()):
+        play(act, number, after=after)

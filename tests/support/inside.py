@@ -1,7 +1,7 @@
 """The one way of tests to what a part of the engine keeps to itself.
 
-A test looks from outside where it can. Where it cannot, it comes here, so that it stands in one
-place what the tests know of the inside.
+A test looks from outside where it can. Where it cannot, it comes here, so that one place holds what
+the tests know of the inside.
 """
 
 from __future__ import annotations

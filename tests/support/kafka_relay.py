@@ -21,7 +21,7 @@ class Harm(Enum):
 
     CUT_BEFORE = "the connection is reset, and the broker never sees it"
     CUT_AFTER = "the broker answers, and the connection is reset instead"
-    SWALLOW = "the broker answers, and nobody hears it, nor anything else on this connection"
+    SWALLOW = "the broker answers, and nothing more is heard on this connection"
     HOLD = "it waits"
 
 
@@ -36,7 +36,7 @@ class KafkaRelay(TcpRelay):
         super().__init__(("127.0.0.1", 1))
         self._guard = threading.Lock()
         self._harms: list[tuple[int, Harm]] = []
-        self._go_on = threading.Event()
+        self._released = threading.Event()
         self.is_holding = threading.Event()
         self.done: list[Harm] = []
         self.tls: ssl.SSLContext | None = None
@@ -50,12 +50,12 @@ class KafkaRelay(TcpRelay):
         """Forget what was asked for and has not happened."""
         with self._guard:
             self._harms, self.done = [], []
-        self._go_on.clear()
+        self._released.clear()
         self.is_holding.clear()
 
     def release_held(self) -> None:
-        """Let what is held go on."""
-        self._go_on.set()
+        """Let what is held continue."""
+        self._released.set()
 
     def serve(self, client: socket.socket) -> None:
         """Serve one connection; see ``TcpRelay``."""
@@ -75,7 +75,7 @@ class KafkaRelay(TcpRelay):
                     return
                 if harm is Harm.HOLD:
                     self.is_holding.set()
-                    self._go_on.wait(WAIT_S)
+                    self._released.wait(WAIT_S)
                 server.sendall(request)
                 answer = _message(server)
                 if harm is Harm.CUT_AFTER or not answer:

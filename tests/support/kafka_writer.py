@@ -1,4 +1,4 @@
-"""Whoever writes into a log of Kafka, record by record."""
+"""A program that writes into a log of Kafka, record by record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where tests write that ask nothing of a disk but would wait for it all the time."""
+"""A folder for tests that test nothing of a disk but would wait for it all the time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A limit for what should take little of the processor, however busy the machine is.
 
-A limit by the clock fails on a machine that does much else. What does not end at all is ended by
-the clock, far later.
+A limit by the clock fails on a busy machine. What does not end at all is ended by the clock, far
+later.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN_S = 1.0
-"""So long after it, once more: an error that is raised within a finaliser goes no further."""
+"""This long after it, again: an error that is raised within a finaliser goes no further."""
 
 HOURS_S = 3600
-"""For tests of which only a wait that never ends takes so long."""
+"""For tests of which only a wait that never ends takes this long."""
 
 
 class _OverError(SystemExit):
@@ -27,7 +27,7 @@ class _OverError(SystemExit):
 
 @contextmanager
 def processor_limit(seconds: float) -> Iterator[None]:
-    """End the block when it has used so many seconds of the processor. On the main thread.
+    """End the block when it has used this many seconds of the processor. On the main thread.
 
     Raises:
         TimeoutError: it has.
@@ -48,5 +48,5 @@ def processor_limit(seconds: float) -> Iterator[None]:
 
 
 def limited(command: Sequence[str], seconds: int) -> tuple[str, ...]:
-    """The same command, ended when it has used so many seconds of the processor."""
+    """The same command, ended when it has used this many seconds of the processor."""
     return ("bash", "-c", f'ulimit -t {seconds}; exec "$@"', "bash", *command)

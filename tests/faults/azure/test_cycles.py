@@ -36,7 +36,7 @@ def check(settings: AzureSettings, count: int) -> None:
 
 
 def test_closing_frees_sockets_at_once(settings: AzureSettings) -> None:
-    """Not only when nobody holds the storage any more."""
+    """Not only when no reference to the storage is left."""
     cycle(settings, 0)
     before = held()
     closed = [cycle(settings, number) for number in range(5)]
@@ -54,7 +54,7 @@ def test_ten_thousand_times(settings: AzureSettings) -> None:
     check(settings, share_of(10_000))
 
 
-def test_a_storage_that_nobody_closed_frees_its_sockets(settings: AzureSettings) -> None:
+def test_a_storage_that_was_never_closed_frees_its_sockets(settings: AzureSettings) -> None:
     cycle(settings, 0)
     before = held()
     for _ in range(5):

@@ -2,10 +2,10 @@
 
 A proxy between the SDK and the server drops, cuts, delays, damages or invents one request or
 answer. What must hold: what is reported as done has had its effect, with the right bytes; what is
-reported as not applied has not, and never will; all else is unknown. Then all of the effect is
-there or nothing of it, but for append blobs: of a create there may be an empty blob, of what takes
+reported as not applied has not, and never will; all else is unknown. Then the whole effect is there
+or none of it, except with append blobs: a create may leave an empty blob, and a verb that takes
 several blocks the first of them. The request that has the effect is sent once. A plain HTTP client
-looks.
+checks.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Place:
 
     @contextmanager
     def impatient(self) -> Iterator[AzureChunkStorage]:
-        """Where a request hangs somebody loses patience; nobody else does on a slow machine."""
+        """With a short deadline, for requests that hang; others need a longer one if slow."""
         settings = self.settings.model_copy(update={"read_timeout_s": READ_TIMEOUT_S})
         with closing(AzureChunkStorage(settings)) as storage:
             yield storage
@@ -229,7 +229,7 @@ def step_cases() -> Iterator[Any]:
             for name, case in CASES.items():
                 if case.needs_body and not step.has_body:
                     continue
-                # Whether it had no effect before it hung, or after, is the same.
+                # A step has no effect, so it is the same whether it hangs before or after it.
                 if name not in ("slow answer", "half an answer", "hangs after"):
                     where = f"{step.method}{step.target}"
                     yield pytest.param(mutation, step, case, id=f"{mutation.name}-{where}-{name}")
@@ -239,7 +239,7 @@ def step_cases() -> Iterator[Any]:
 def test_a_request_before_it(
     new_place: NewPlace, mutation: Mutation, step: Step, case: Case
 ) -> None:
-    """It fails without effect, and what is decisive is never asked for."""
+    """The verb fails without effect, and the decisive request is never sent."""
     place = new_place(mutation.blobs)
     place.prepare(mutation.before)
     place.proxy.plan(step.rule(case.fault))
@@ -289,7 +289,7 @@ def test_the_first_request_of_a_create(new_place: NewPlace, name: str) -> None:
     assert place.content() == ({"new": b""} if case.has_effect else {})
     again, error = told(place, lambda storage: storage.create("new", [SMALL]))
     if case.has_effect:
-        # The name is burnt; nobody may take the empty blob for a chunk of theirs.
+        # The name is burnt; no other caller may take the empty blob for its own chunk.
         assert isinstance(error, ChunkExistsError)
     else:
         assert again == DONE
@@ -297,7 +297,7 @@ def test_the_first_request_of_a_create(new_place: NewPlace, name: str) -> None:
 
 @pytest.mark.parametrize("verb", ["create", "write"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_block_behind_others(new_place: NewPlace, verb: str, name: str) -> None:
+def test_a_block_after_others(new_place: NewPlace, verb: str, name: str) -> None:
     """As soon as one block is there, a failure of the next is never without effect."""
     case = CASES[name]
     place = new_place("append")

@@ -1,7 +1,7 @@
-"""Secrets show nowhere: not in files, logs, errors, texts of objects, metrics, or what is printed.
+"""No secret is shown: not in files, logs, errors, texts of objects, metrics or printed output.
 
-The key of the server is made for this run and occurs nowhere else, so it is enough to look for it;
-so is the signature that is made with it. Logs are read with everything that the SDK tells.
+The key of the server is made for this run and occurs nowhere else, so it is enough to look for it
+and for the signature that is made with it. Logs are read with everything that the SDK tells.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_of_errors_and_logs(azurite: Azurite, caplog: pytest.LogCaptureFixture, 
             **more,
         )  # fmt: skip
         patient = AzureChunkStorage(AzureSettings.model_validate(near))
-        # Where a request hangs somebody loses patience; nobody else does on a slow machine.
+        # Where a request hangs, one deadline has to end it; no other one ends on a slow machine.
         impatient = AzureChunkStorage(AzureSettings.model_validate(near | {"read_timeout_s": 0.5}))
         shown = [repr(patient)]
         patient.create("a", [b"abc"])

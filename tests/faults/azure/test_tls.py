@@ -46,8 +46,8 @@ def test_a_service_that_is_trusted(azurite_tls: Azurite, authority: Authority) -
 
 
 @contextmanager
-def somebody(certificate: Certificate) -> Iterator[str]:
-    """Whoever has such a certificate; yields the URL. Nobody should get as far as to ask."""
+def stranger(certificate: Certificate) -> Iterator[str]:
+    """A server with such a certificate; yields its URL. No client should ever send a request."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.chain, certificate.key)
     asked: list[bytes] = []
@@ -60,7 +60,7 @@ def somebody(certificate: Certificate) -> Iterator[str]:
     with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
-        yield f"https://127.0.0.1:{server.server_address[1]}/somebody"
+        yield f"https://127.0.0.1:{server.server_address[1]}/stranger"
         server.shutdown()
         thread.join()
     assert not any(asked)
@@ -74,10 +74,10 @@ def test_a_service_that_is_not(
         endpoint, bundle = azurite_tls.endpoint, authority.bundle
         if kind == "expired":
             old = authority.certificate(["127.0.0.1"], is_expired=True)
-            endpoint = stack.enter_context(somebody(old))
+            endpoint = stack.enter_context(stranger(old))
         elif kind == "another host":
             another = authority.certificate(["elsewhere.example"])
-            endpoint = stack.enter_context(somebody(another))
+            endpoint = stack.enter_context(stranger(another))
         else:
             bundle = Authority(tmp_path_factory.mktemp("another")).bundle
         refused(settings_of(azurite_tls, CONTAINER, endpoint=endpoint, ca_bundle=bundle))

@@ -24,7 +24,7 @@ SEGMENTS = ("a", "b", "c")
 STORE_ID = bytes(range(16))
 
 _BUILD_SEED, _LOOK_SEED = 1, 2
-"""Different ones: an id that a look draws was never used before."""
+"""They differ, so an id that a look draws was never used before."""
 
 State = dict[str, bytes | None]
 """Content of every segment and value of every key, by name; ``None`` where there is none."""
@@ -240,5 +240,5 @@ def build_image(folder: Path, *, closed: bool) -> Image:
     with environment.runner() as runner:
         runner.run(builder.build(folder / "image", closed=closed))
     for log in (folder / "image" / "index").glob("LOG*"):
-        log.unlink()  # Long texts that nobody reads.
+        log.unlink()  # Long texts that are never read.
     return Image(folder / "image", tuple(reversed(builder.states)), closed)

@@ -1,4 +1,4 @@
-"""Each kind of damage to each file that a boot reads: the file before it serves, or it is named."""
+"""Each kind of damage to each file that a boot reads: an older file is used, or it is named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUIET = with_settings(
 
 
 class Bench:
-    """A store with two checkpoints, a batch between, a batch behind, and what came after that."""
+    """A store with two checkpoints, a batch between, a batch after them, and what came later."""
 
     def __init__(self, made: World) -> None:
         self.world = made
@@ -94,7 +94,7 @@ class Bench:
     # --- looking ----------------------------------------------------------------------------------
 
     def open_owner(self) -> tuple[str, ...]:
-        """Open, compare everything, check, and tell the warnings; then once more without them."""
+        """Open, compare everything, check, and return the warnings; then again without them."""
 
         async def run() -> tuple[str, ...]:
             owner = await self.world.open(index="fresh")
@@ -163,7 +163,7 @@ def test_the_newest_checkpoint(bench: Bench, how: str) -> None:
 
 
 def test_the_two_newest_checkpoints_swapped(bench: Bench) -> None:
-    """Two files hold what they should not: none serves, and one of them is named."""
+    """Two files hold what they should not: neither is used, and one of them is named."""
     bench.harm(bench.checkpoints[-1], "swapped")
     for error in bench.refused():
         assert "/journal-" in str(error)
@@ -189,15 +189,15 @@ def test_a_checkpoint_of_another_epoch_under_the_name_of_the_newest(bench: Bench
 
 @pytest.mark.parametrize("how", ["missing", "flipped", "shortened"])
 def test_the_newest_batches(bench: Bench, how: str) -> None:
-    """The log was truncated on their strength, so they are not taken for the end of a journal."""
+    """The log was truncated because of them, so they are not taken for the end of a journal."""
     name = bench.batches()[0]
-    assert name > bench.checkpoints[-1], "batches stand behind the newest checkpoint"
+    assert name > bench.checkpoints[-1], "batches stand after the newest checkpoint"
     bench.harm(name, how)
     for error in bench.refused():
         assert "/journal-" in str(error)
 
 
-def test_bytes_behind_the_newest_batches(bench: Bench) -> None:
+def test_bytes_after_the_newest_batches(bench: Bench) -> None:
     bench.harm(bench.batches()[0], "lengthened")
     for opened in (bench.open_reader, bench.open_owner):
         assert [w for w in opened() if "passed over batches" in w]
@@ -238,7 +238,7 @@ def test_every_index_checkpoint(bench: Bench) -> None:
         assert all("index" in warning for warning in opened())
 
 
-def test_every_index_checkpoint_behind_a_table_log_that_was_cut(bench: Bench) -> None:
+def test_every_index_checkpoint_when_the_table_log_was_cut(bench: Bench) -> None:
     async def cut() -> None:
         owner = await bench.world.open(index="fresh")
         for number in range(3):
@@ -265,7 +265,7 @@ def test_a_chunk_of_the_table_log(bench: Bench, how: str) -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_frames_go_on_where_the_table_log_is_damaged(whole: bool) -> None:
+def test_frames_continue_where_the_table_log_is_damaged(whole: bool) -> None:
     """A log that still keeps the frames of the table log's end stands in for it, if it has all."""
     with world(settings=QUIET) as made:
 

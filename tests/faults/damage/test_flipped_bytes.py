@@ -1,13 +1,13 @@
-"""A small container one of whose bytes is another than what was written, or whose last file is cut.
+"""A small container in which one byte is wrong, or whose last file is cut.
 
 What may fail: one byte of one file, wherever it is; or the end of the newest log file or journal
 file, from any byte on.
 What may not fail: everything else.
 What must hold after: an open and every read of it, as owner or read-only, returns what was written
-or raises an error of ours. Acknowledged bytes may be refused; they are never others, and never left
-out in silence. What is read whole each time, such as the newest journal files, has no byte that can
-change unnoticed, whether or not it matters today. The local index is a cache: damage to it costs a
-rebuild or is an error.
+or raises an error of ours. Acknowledged bytes may be refused; they are never wrong, and never left
+out in silence. A file that is read whole each time, such as the newest journal files, has no byte
+that can change unnoticed, whether or not it matters today. The local index is a cache: damage to it
+costs a rebuild or is an error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tests.faults.damage.trials import GROUPS, Bench, every, is_options, some, u
 from tests.support.soak import shared
 
 STEPS = {"log": 127, "journal": 19, "tables": 61, "remote index": 499, "local index": 499}
-"""CI tries every so many bytes; make soak tries all."""
+"""CI tries one byte in this many; make soak tries all."""
 
 PARTS = 4
-"""A soak is cut into so many tests, for several processes."""
+"""A soak is cut into this many tests, for several processes."""
 
 SPARE = 8
 """Bytes in use of a file that was only made for later: none, see ``used``."""

@@ -2,7 +2,7 @@
 
 Injected: each file of a store's long-term storage is deleted in turn, then damaged in turn. What
 must hold: the report names exactly the bytes that are lost; all others are read as they were
-appended; nothing else is shown; and the store goes on from there.
+appended; nothing else is shown; and the store continues from there.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def cut(path: Path) -> None:
 
 
 def named(report: RecoveryReport) -> dict[str, Runs]:
-    """What the report says is lost of each segment."""
+    """What the report says is lost, by segment."""
     return {
         segment.name: [(lost.offset, lost.length, lost.chunk) for lost in segment.lost]
         for segment in report.segments
@@ -195,7 +195,7 @@ def in_rows(lost: Lost, chunk: str) -> bool:
 def test_each_system_file_that_is_harmed(
     lost: Lost, copy: Callable[[], Path], harm: Callable[[Path], None]
 ) -> None:
-    """The state before it serves; the report says so whenever anything is missing from it."""
+    """The state before it is used; the report says so whenever anything is missing from it."""
     older = []
     folder = copy()
     newest = siltstone.recover(folder)[0].cut_version
@@ -267,7 +267,7 @@ def test_without_any_journal_a_container_is_not_taken_for_a_new_one(
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, flip], ids=["deleted", "damaged"])
-def test_the_object_of_the_store_is_written_anew(
+def test_the_object_of_the_store_is_written_again(
     lost: Lost, copy: Callable[[], Path], harm: Callable[[Path], None]
 ) -> None:
     folder = copy()
@@ -288,7 +288,7 @@ def test_the_object_of_the_store_is_written_anew(
     assert siltstone.recover(folder)[0].store == ""
 
 
-def test_a_store_goes_on_from_chunks_alone(lost: Lost, copy: Callable[[], Path]) -> None:
+def test_a_store_continues_from_chunks_alone(lost: Lost, copy: Callable[[], Path]) -> None:
     folder = copy()
     (report,) = siltstone.recover(folder, accept_loss=True)
     assert report.done
@@ -316,7 +316,7 @@ def test_a_reader_without_tier_1_changes_nothing(lost: Lost, copy: Callable[[], 
         siltstone.open(folder, recover="all")  # type: ignore[arg-type]
 
 
-def test_a_log_that_nobody_can_reach_is_not_asked(lost: Lost, copy: Callable[[], Path]) -> None:
+def test_a_log_that_cannot_be_reached_is_not_asked(lost: Lost, copy: Callable[[], Path]) -> None:
     folder = copy()
     settings = folder / "siltstone.yaml"
     written = settings.read_text(encoding="utf-8")

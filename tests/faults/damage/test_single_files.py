@@ -1,9 +1,9 @@
 """One file of a store is gone, empty, cut or full of rubbish, and the local index with it.
 
 Injected: each file of metadata on long-term storage and of tier 1 in turn, in each of these ways.
-Owners before wrote several checkpoints, and the last one died. What must hold: no such file decides
-alone. The store opens with all that was acknowledged, or `recover` lets it do so, and the doctor
-fails exactly where an owner's open does. Only a log file takes along what nothing else holds.
+Earlier owners wrote several checkpoints, and the last one died. What must hold: no such file
+decides alone. The store opens with all that was acknowledged, or `recover` lets it do so, and the
+doctor fails exactly where an owner's open does. Only a lost log file loses what it alone holds.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ HARMS: dict[str, Callable[[bytes], bytes | None]] = {
     "rubbish": lambda data: bytes(byte ^ 0x5A for byte in data[:4096]) + data[4096:],
 }
 MENDED = "chunks/system/store", "tier1/c0/marker"
-"""Without these a store does not open, and nothing is lost with them."""
+"""A store does not open without these, but no data is lost with them."""
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Shown]:
-    """The files of a store as its last owner left them who died, and what it showed."""
+    """The files of a store as its last owner left them when it died, and what it showed."""
     folder, copy = (tmp_path_factory.mktemp("one") / name for name in ("store", "image"))
     settings = siltstone.init(folder)
     written = settings.read_text(encoding="utf-8")
@@ -74,7 +74,7 @@ def harmed(image: Path, folder: Path, names: list[str]) -> Iterator[str]:
 
 
 def doctor_fails(folder: Path) -> bool:
-    """Whether it does, of the containers and their logs: the service is another matter."""
+    """Whether it fails, for the containers and their logs: the service is another matter."""
     with open_inspection(folder) as inspection:
         return any(p.outcome == "failed" for p in Doctor(inspection, creates_nothing=True).rest())
 

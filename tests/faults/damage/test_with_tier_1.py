@@ -215,7 +215,7 @@ def test_without_harm_it_is_healthy(whole: Whole) -> None:
     assert set(whole.runs) == {"long", "sealed", "short", "late"}
 
 
-def test_beside_an_owner_at_work_nothing_seems_wrong(whole: Whole, tmp_path: Path) -> None:
+def test_next_to_an_owner_at_work_nothing_seems_wrong(whole: Whole, tmp_path: Path) -> None:
     """It flushes, writes checkpoints and deletes what they make needless, while others look."""
     folder = Path(shutil.copytree(whole.folder, tmp_path / "copy"))
     settings = (folder / "siltstone.yaml").read_text(encoding="utf-8")
@@ -235,7 +235,7 @@ def test_beside_an_owner_at_work_nothing_seems_wrong(whole: Whole, tmp_path: Pat
     owner.start()
     looks: list[RecoveryReport] = []
     while owner.is_alive():
-        with suppress(siltstone.StoreInUseError):  # it was faster in each of several looks
+        with suppress(siltstone.StoreInUseError):  # the owner was faster than each of several looks
             looks += siltstone.recover(folder)
     owner.join()
     looks += siltstone.recover(folder)
@@ -245,7 +245,7 @@ def test_beside_an_owner_at_work_nothing_seems_wrong(whole: Whole, tmp_path: Pat
 def test_journal_files_that_go_before_each_listing_of_a_look(
     whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its owner makes checkpoints, which need the one that is looked at no more."""
+    """Its owner makes checkpoints, and no longer needs the one that is being looked at."""
     folder = Path(shutil.copytree(whole.folder, tmp_path / "copy"))
     list_of = NfsChunkStorage.list
     left = [0]
@@ -273,7 +273,7 @@ def test_journal_files_that_go_before_each_listing_of_a_look(
 def test_a_log_that_is_truncated_under_a_look(
     whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its owner does so between the look at the first frame and the read from there on."""
+    """Its owner truncates between the look at the first frame and the read from there on."""
     folder = Path(shutil.copytree(whole.folder, tmp_path / "copy"))
     first_of = FileLogReader.first
     moved: list[int] = []
@@ -379,7 +379,7 @@ def test_each_file_of_index_checkpoints_and_the_table_log(whole: Whole, harmed: 
 
 
 def test_each_other_file_of_long_term_storage(whole: Whole, harmed: Harmed) -> None:
-    """Nothing is lost, whatever it was. What is whole no more is told, or is needed by nobody."""
+    """Nothing is lost, whatever file it was. Damage is reported, unless the file is not needed."""
     journal = whole.files("chunks/system", "journal-")
     assert len(journal) == 4
     checkpoint = journal[-2]  # the last one says where the log ended when it was closed
@@ -414,7 +414,7 @@ def test_each_file_of_tier_1(whole: Whole, harmed: Harmed) -> None:
             continue
         assert report.state is RecoveryState.LOST
         if report.reason.startswith("the marker was lost"):
-            # It holds no frame, and another one does as well.
+            # That file holds no frame, and the log has another marker.
             (report,) = siltstone.recover(harmed.folder, accept_loss=True)
             assert not report.needs_recovery
             assert "is mended: the marker was lost" in report.warnings[-1]

@@ -22,7 +22,7 @@ def tree(folder: Path) -> dict[str, bytes | None]:
 
 
 def flip(folder: Path) -> None:
-    """Write as many bytes, at once after the copy was made."""
+    """Write the same number of bytes, right after the copy was made."""
     with (folder / "a/one").open("r+b") as file:
         file.write(b"other")
 
@@ -66,7 +66,7 @@ def test_everything_is_undone(tmp_path: Path, harm: str) -> None:
         assert tree(copy.folder) == whole
 
 
-def test_what_nobody_touched_is_not_written_again(tmp_path: Path) -> None:
+def test_what_was_not_touched_is_not_written_again(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for name in "ab":

@@ -28,7 +28,7 @@ Spot = tuple[str, int]
 
 
 def used(path: Path) -> int:
-    """Bytes up to the last one that is not zero, and a few behind it."""
+    """Bytes up to the last one that is not zero, and a few after it."""
     data = path.read_bytes()
     return min(len(data), len(data.rstrip(b"\0")) + 8)
 

@@ -13,7 +13,7 @@ _LONG_AGO_NS = 10**18
 
 @dataclass(frozen=True)
 class _Kept:
-    """How a restored file looks from outside; whoever writes to it or replaces it changes that."""
+    """How a restored file looks from outside; a write or a replacement changes that."""
 
     inode: int
     length: int

@@ -40,7 +40,7 @@ def check(chosen: GcsSettings, count: int) -> None:
 
 
 def test_closing_frees_sockets_at_once(chosen: GcsSettings) -> None:
-    """Not only when nobody holds the storage any more."""
+    """Not only when no reference to the storage is left."""
     cycle(chosen, 0)
     before = held()
     closed = [cycle(chosen, number) for number in range(5)]
@@ -57,7 +57,7 @@ def test_ten_thousand_times(chosen: GcsSettings) -> None:
     check(chosen, share_of(10_000))
 
 
-def test_a_storage_that_nobody_closed_frees_its_sockets(chosen: GcsSettings) -> None:
+def test_a_storage_that_was_never_closed_frees_its_sockets(chosen: GcsSettings) -> None:
     cycle(chosen, 0)
     before = held()
     for _ in range(5):

@@ -45,7 +45,7 @@ from tests.support.stubs.gcs_stub import Stub
 from tests.support.stubs.gcs_stub_server import StubServer, serving
 
 HANG_TIMEOUT_S = 0.6
-"""How long an answer that never comes is waited for; where none hangs, as long as usual."""
+"""How long to wait for an answer that never comes; where none hangs, as long as usual."""
 DONE = "done"
 
 
@@ -236,7 +236,7 @@ def check_decisive(place: Place, mutation: Mutation, case: Case) -> None:
 @pytest.mark.parametrize(("mutation", "case"), [*decisive_cases()])
 def test_the_request_that_has_the_effect(on_stub: Place, mutation: Mutation, case: Case) -> None:
     check_decisive(on_stub, mutation, case)
-    # Whoever asks again is told what there is, and changes nothing.
+    # A repeated call is told what exists, and changes nothing.
     outcome, error = told(on_stub, mutation)
     if case.has_effect:
         assert isinstance(error, (ChunkExistsError, ChunkNotFoundError))
@@ -264,7 +264,7 @@ def step_cases() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("mutation", "step", "case"), [*step_cases()])
 def test_a_request_before_it(on_stub: Place, mutation: Mutation, step: Step, case: Case) -> None:
-    """It fails without effect, and what is decisive is never asked for."""
+    """The verb fails without effect, and the decisive request is never sent."""
     on_stub.prepare(mutation.before)
     on_stub.plan(step.rule(case.fault))
     outcome, error = told(on_stub, mutation)

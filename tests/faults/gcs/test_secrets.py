@@ -1,4 +1,4 @@
-"""Secrets show nowhere: not in files, logs, errors, texts of objects, metrics, or what is printed.
+"""No secret is shown: not in files, logs, errors, texts of objects, metrics or printed output.
 
 The token is made for each run and occurs nowhere else, so it is enough to look for it. Logs are
 read with everything that the SDK and the libraries below it tell about themselves.

@@ -1,6 +1,6 @@
-"""A whole store in a bucket: on a server of others, and on the stub with all its conditions.
+"""A whole store in a bucket: on a third-party server, and on the stub with all its conditions.
 
-Neither server keeps anything over its own end, so none is killed. The proxy breaks requests of
+Neither server keeps anything when it ends, so none is killed. The proxy breaks requests of
 flushes instead. What must hold is told in ``tests/support/faults/whole_life.py``.
 """
 

@@ -14,7 +14,7 @@ FAULTS = ("fails before", "fails after", "hangs before", "hangs after", "panics"
 
 
 class Panic(BaseException):
-    """What the SDK raises for its own mistakes is no ``Exception`` either."""
+    """What the SDK raises for its own mistakes; it is no ``Exception`` either."""
 
 
 Panic.__name__ = "PanicException"
@@ -28,7 +28,7 @@ class Plan:
         call: its name; ``""`` for none.
         fault: one of ``FAULTS``.
         made: the names of all calls, in order.
-        happened: whether it did.
+        happened: whether the fault happened.
     """
 
     call: str = ""

@@ -1,4 +1,4 @@
-"""Files that somebody has open: read, taken over, and sealed, on a real server."""
+"""Files that another writer has open: read, taken over, and sealed, on a real server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from siltstone.core.remote.deadline import Deadline
 from tests.support.services.hdfs_services import HdfsService
 
 LOST = r"DataTransferError|[Ll]ease|open files|not UNDER_CONSTRUCTION"
-"""What the SDK says to who does not have a file open any more."""
+"""What the SDK says to a client that no longer has the file open."""
 FIRST, SECOND, NEXT = b"first" * 1_000, b"second" * 1_000, b"next" * 1_000
 
 
@@ -115,7 +115,7 @@ def test_without_webhdfs_a_reader_waits_for_the_writer(
     storage.close()
 
 
-def test_a_dead_writer_keeps_nobody_from_reading(service: HdfsService, holder: Holder) -> None:
+def test_a_dead_writer_does_not_block_readers(service: HdfsService, holder: Holder) -> None:
     storage = storage_of(service, webhdfs=(), lease_wait_s=0.05)
     assert read(storage, 0, 10**6) == FIRST + SECOND
     with pytest.raises(Exception, match=LOST):
@@ -134,7 +134,7 @@ def test_a_chunk_is_taken_over_from_a_dead_writer(service: HdfsService, holder: 
     storage.close()
 
 
-def test_a_seal_binds_who_has_the_chunk_open(service: HdfsService, holder: Holder) -> None:
+def test_a_seal_binds_the_writer_of_an_open_chunk(service: HdfsService, holder: Holder) -> None:
     storage = storage_of(service)
     storage.seal("a")
     with pytest.raises(Exception, match=LOST):
@@ -148,15 +148,15 @@ def test_a_seal_binds_who_has_the_chunk_open(service: HdfsService, holder: Holde
     storage.close()
 
 
-def test_servers_that_are_silent_end_no_patience(service: HdfsService, hdfs: Hdfs) -> None:
-    """What was sent to them comes late, but never behind what was acknowledged since."""
+def test_calls_to_silent_servers_end_in_time(service: HdfsService, hdfs: Hdfs) -> None:
+    """What was sent to them comes late, but never after what was acknowledged since."""
     for silent in (hdfs.datanodes, (hdfs,)):
         storage = storage_of(service, lease_wait_s=0.1)
         storage.create("a", [FIRST])
         wait_for_copies(service)
         storage.service._deadline_s = 0.5
         with stopped(silent):
-            check_patience(storage)
+            check_that_calls_end(storage)
         storage.service._deadline_s = 60
         assert read(storage, 0, len(FIRST)) == FIRST
         acknowledged = write_next(storage, FIRST, (SECOND,))
@@ -169,7 +169,7 @@ def test_servers_that_are_silent_end_no_patience(service: HdfsService, hdfs: Hdf
         storage.close()
 
 
-def check_patience(storage: HdfsChunkStorage) -> None:
+def check_that_calls_end(storage: HdfsChunkStorage) -> None:
     for call, outcome in (
         (lambda: storage.write("a", len(FIRST), [SECOND]), Outcome.UNKNOWN),
         (lambda: storage.create("b", [SECOND]), Outcome.UNKNOWN),
@@ -188,7 +188,7 @@ def write_next(storage: HdfsChunkStorage, known: bytes, sent: Sequence[bytes] = 
     Args:
         storage: which has the chunk.
         known: what it begins with.
-        sent: what may follow then, whole or in part, for nobody knows how its writing ended.
+        sent: what may follow then, whole or in part, because the outcome of its write is unknown.
     """
     until, tried = time.monotonic() + 90, [*sent]
     while True:
@@ -230,19 +230,19 @@ def stopped(servers: Sequence[Server]) -> Iterator[None]:
 def test_a_chunk_that_lacks_copies_is_not_appended_to(
     service: HdfsService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is reported later would be shorter, and taken for as good."""
+    """A copy that is reported later would be shorter, and would count as a good one."""
     monkeypatch.setattr(writes, "COPIES_WAIT_S", 0.05)
     storage = storage_of(service, replication=COPIES + 1)
     storage.create("a", [FIRST])
     with pytest.raises(ChunkUnavailableError, match="copies of the chunk are missing") as caught:
         storage.write("a", len(FIRST), [SECOND])
-    assert caught.value.outcome is Outcome.UNKNOWN, "so that the store goes on elsewhere"
+    assert caught.value.outcome is Outcome.UNKNOWN, "so that the store continues elsewhere"
     assert service.outside_read("a") == FIRST
     storage.close()
 
 
 class Overtaken:
-    """The clients of a process, where somebody else writes just before each append."""
+    """The clients of a process, where another writer appends just before each append."""
 
     def __init__(self, real: Clients, act: Callable[[], None]) -> None:
         self._real = real
@@ -259,7 +259,7 @@ class Overtaken:
         return FileWriter(found.number, client)
 
 
-def test_who_was_overtaken_writes_nothing(service: HdfsService) -> None:
+def test_an_overtaken_writer_writes_nothing(service: HdfsService) -> None:
     storage = storage_of(service)
     storage.create("a", [FIRST])
     wait_for_copies(service)
@@ -274,7 +274,7 @@ def test_who_was_overtaken_writes_nothing(service: HdfsService) -> None:
     storage.close()
 
 
-def test_a_close_that_comes_late_ends_nobody_elses_file(service: HdfsService) -> None:
+def test_a_late_close_does_not_end_the_file_of_another_writer(service: HdfsService) -> None:
     """With one copy, the client closes a new file again after half a second."""
     storage = storage_of(service, replication=1)
     for number in range(20):
@@ -285,7 +285,7 @@ def test_a_close_that_comes_late_ends_nobody_elses_file(service: HdfsService) ->
         storage.service._deadline_s = 60
         while path in storage.service.unclosed:
             time.sleep(0.001)
-        # Not where it was given up before it was synced: that happens while the server is new.
+        # Not if it was given up before it was synced: that happens while the server is new.
         if is_given_up and service.outside_read(str(number)) == FIRST:
             break
     name = path.rpartition("/")[2]

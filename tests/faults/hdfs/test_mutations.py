@@ -132,7 +132,7 @@ def test_one_call_goes_wrong(hdfs: Hdfs, mutation: Mutation, call: str, fault: s
     else:
         assert found in (mutation.before, mutation.after)
     if mutation.before is not None and found is not None:
-        # Nobody has to wait for the file to be closed.
+        # No reader has to wait for the file to be closed.
         buffer = bytearray(len(BEFORE))
         assert other.read_into("a", 0, buffer) == len(BEFORE)
         assert bytes(buffer) == BEFORE

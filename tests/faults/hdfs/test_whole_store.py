@@ -35,7 +35,7 @@ DELAYS_S = (0.02, 0.15, 0.05, 0.3)
 @pytest.mark.slow
 @pytest.mark.usefixtures("hdfs_plugin")
 def test_a_server_that_is_killed_in_the_middle_of_flushes(hdfs: Hdfs, tmp_path: Path) -> None:
-    """The one of all tests, which is as before afterwards."""
+    """The server that all tests share; it is left as it was."""
     play(hdfs, tmp_path / "store", 1)
 
 
@@ -59,7 +59,7 @@ with siltstone.open(sys.argv[1]) as store:
 
 @pytest.mark.usefixtures("hdfs_plugin")
 def test_an_owner_that_is_killed_loses_nothing(hdfs: Hdfs, tmp_path: Path) -> None:
-    """It leaves a file open, perhaps, whose lease nobody waits for."""
+    """It may leave a file open, whose lease does not have to be awaited."""
     path = new_folder()
     options = options_of(hdfs, path, lease_wait_s=0.2, unsafe_append=True)
     place = tmp_path / "store"
@@ -128,7 +128,7 @@ def play(server: Hdfs, place: Path, deaths: int) -> None:
 
 
 def it_is_in_safe_mode(settings: HdfsSettings) -> None:
-    """A NameNode waits for a DataNode: what changes nothing is answered, all else had no effect."""
+    """A NameNode waits for a DataNode: reads are answered, and no change has an effect."""
     with closing(HdfsChunkStorage(settings)) as storage:
         name, size = next((chunk.name, chunk.length) for chunk in storage.list())
         changes: tuple[Callable[[], None], ...] = (

@@ -1,4 +1,4 @@
-"""Handles on the log of a test, which end with it, and what it holds by another client."""
+"""Handles on the log of a test, closed at its end, and its content as another client reads it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class KafkaCase:
         with self.outside.admin() as admin:
             admin.delete_records({self.outside.part: before})
 
-    def make_anew(self) -> None:
+    def make_again(self) -> None:
         with self.outside.admin() as admin:
             admin.delete_topics([self.outside.topic])
             for _ in range(100):

@@ -13,13 +13,13 @@ from tests.support.services.kafka_services import CONTAINER, settings_of
 
 
 def say(text: str) -> None:
-    """Tell whoever started this process, at once."""
+    """Tell the parent of this process, at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def main(endpoint: str, topic: str, kind: str, name: str) -> None:
-    """Append until somebody ends this process."""
+    """Append until this process is killed."""
     log = KafkaFencedLog(settings_of(endpoint, topic), CONTAINER)
     log.claim(lineage=LINEAGE, new=kind == "new", above=0, takeover=False, owner=name)
     say(f"claimed {log.epoch} {log.end()}")

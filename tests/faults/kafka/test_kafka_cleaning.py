@@ -62,13 +62,13 @@ class Cleaned:
         )
 
     def is_lost(self) -> None:
-        """Nobody opens it any more, and everybody is told why."""
+        """It can no longer be opened, and every attempt is told why."""
         for read_only in (False, True):
             with pytest.raises(LogLostError):
                 self.open(read_only=read_only)
 
     def open(self, *, read_only: bool = False) -> siltstone.Store:
-        """Open it; what its last owner tried at its end may have the index a moment more."""
+        """Open it; the last attempt of its last owner may hold the index a moment longer."""
         until = time.monotonic() + WAIT_S
         while True:
             try:

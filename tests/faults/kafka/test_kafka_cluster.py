@@ -1,4 +1,4 @@
-"""Three brokers, of which one or two die: nothing acknowledged is lost, and appends go on.
+"""Three brokers, of which one or two die: nothing acknowledged is lost, and appends continue.
 
 Each topic has three replicas, two of which have to have a frame before it is acknowledged.
 """
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(3000)
 
 WAIT_S = 120.0
 DEADLINE_S = 60.0
-BEHIND_A_KILL = 20
+AFTER_A_KILL = 20
 """Appends that are waited for, with a broker away."""
 REPLICATED: dict[str, Any] = {"single_broker": False, "replication": 3}
 
@@ -85,7 +85,7 @@ class Writer:
             self._failure = error
 
     def wait_for(self, count: int) -> None:
-        """Wait for so many appends from now on."""
+        """Wait for this many more appends."""
         while self._more.acquire(blocking=False):
             pass
         for _ in range(count):
@@ -107,12 +107,12 @@ def test_brokers_are_killed_in_turns_while_an_owner_appends(kafka_cluster: Kafka
     longest: list[float] = []
     for number in range(rounds):
         leader = wait_until_in_sync(kafka_cluster, topic)
-        # Each in turns, and the leader between.
+        # Each in turn, and the leader in between.
         victim = kafka_cluster.brokers[leader - 1 if number % 2 else number // 2 % 3]
         writer.longest_s = 0.0
         writer.wait_for(5)
         victim.kill()
-        writer.wait_for(BEHIND_A_KILL)
+        writer.wait_for(AFTER_A_KILL)
         longest.append(writer.longest_s)
         kafka_cluster.start()
         writer.wait_for(5)

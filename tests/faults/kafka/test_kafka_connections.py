@@ -101,7 +101,7 @@ class TestConnections(KafkaCase):
         # It took effect, so the next owner has it: a polite one, for the handle holds nothing more.
         assert [frame.body for frame in self.claim().read(0)] == [b"a", b"b"]
 
-    def test_a_frame_that_comes_behind_a_claim_is_void_and_the_new_owner_goes_on(self) -> None:
+    def test_a_frame_that_comes_after_a_claim_is_void_and_the_new_owner_continues(self) -> None:
         old = self.create(relayed=True)
         put(old, b"a")
         self.relay.harm(PRODUCE, Harm.HOLD)
@@ -152,7 +152,7 @@ class TestConnections(KafkaCase):
         assert put(slow, b"c") == [2]
         assert self.bodies() == [b"a", b"b", b"c"]
 
-    def test_a_truncation_behind_a_claim_deletes_nothing(self) -> None:
+    def test_a_truncation_after_a_claim_deletes_nothing(self) -> None:
         old = self.create()
         put(old, b"a", b"b", b"c")
         self.claim(takeover=True)

@@ -44,7 +44,7 @@ class TestOwners(KafkaCase):
             assert owner.stdout is not None
             claimed = owner.stdout.readline().split()
             assert claimed[:2] == ["claimed", str(number + 1)], claimed
-            # Of each owner before, one frame at most is there that it was not told of.
+            # Of each earlier owner, at most one frame is there that was not acknowledged to it.
             assert len(acknowledged) <= int(claimed[2]) <= len(acknowledged) + number
             lines = LINES_BEFORE_THE_KILL + number % 7
             acknowledged += [owner.stdout.readline().strip() for _ in range(lines)]

@@ -109,7 +109,7 @@ def test_frames_that_are_needed_and_go_meanwhile_are_a_lost_log(
 
 
 def late_truncation(monkeypatch: pytest.MonkeyPatch, outside: Outside, index: int) -> None:
-    """Let the records before a frame go right behind the next claim."""
+    """Let the records before a frame go right after the next claim."""
     claim = KafkaFencedLog.claim
 
     def claimed(log: KafkaFencedLog, **facts: Any) -> int:

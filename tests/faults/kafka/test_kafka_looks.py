@@ -1,4 +1,4 @@
-"""A handle that looked at its log goes on from there; what others did meanwhile is seen anyway."""
+"""A handle that has read its log continues from there, and still sees what others did since."""
 
 from __future__ import annotations
 
@@ -79,25 +79,25 @@ class TestLooks(KafkaCase):
         with pytest.raises((LogLostError, CorruptDataError)):
             self.claim_by(log)
 
-    def test_a_topic_that_was_made_anew_meanwhile_is_another_one(self) -> None:
+    def test_a_topic_that_was_made_again_meanwhile_is_another_one(self) -> None:
         old = self.create()
         put(old, b"a", b"b", b"c")
         old.abandon()
         log = self.looked()
         values = self.outside.values()
-        self.make_anew()
-        # All of it is there, and more that only whoever reads from the start can see.
+        self.make_again()
+        # All of it is there, and more that only a reader that begins at the start can see.
         self.outside.write(values[0], b"a stranger's", *values[1:])
         self.claim_by(log)
         assert [frame.body for frame in log.read(0)] == [b"a", b"b", b"c"]
         assert put(log, b"d") == [3]
         assert self.bodies() == [b"a", b"b", b"c", b"d"]
 
-    def test_an_empty_topic_that_was_made_anew_meanwhile_is_a_lost_log(self) -> None:
+    def test_an_empty_topic_that_was_made_again_meanwhile_is_a_lost_log(self) -> None:
         old = self.create()
         put(old, b"a")
         old.abandon()
         log = self.looked()
-        self.make_anew()
+        self.make_again()
         with pytest.raises(LogLostError, match="empty"):
             self.claim_by(log)

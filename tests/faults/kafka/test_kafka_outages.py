@@ -1,10 +1,10 @@
 """Long-term storage is away for an hour while tier 1 is on a broker: virtual time, real requests.
 
-A server of S3 that stands still for a real minute is in the soak.
+A server of S3 that does not answer for a real minute is in the soak.
 
-What must hold: appends go on up to the bound, then wait, then fail by their deadline with nothing
-appended; when storage is back all of it drains, exactly, and the topic gets short again. An owner
-that dies meanwhile leaves the same.
+What must hold: appends continue up to the bound, then wait, then fail by their deadline with
+nothing appended; when storage is back all of it drains, exactly, and the topic gets short again. An
+owner that dies meanwhile leaves the same.
 """
 
 from __future__ import annotations

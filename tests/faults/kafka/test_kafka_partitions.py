@@ -1,4 +1,4 @@
-"""Partitions that somebody adds to the topic of a log: it goes on, and all that look say so."""
+"""Partitions that are added to the topic of a log: it continues, and every look tells of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.services.kafka_services import Outside, new_topic, options_of
 
 
 def widen(outside: Outside, count: int = 3) -> None:
-    """Let the topic have so many partitions."""
+    """Give the topic this many partitions."""
     with outside.admin() as admin:
         admin.create_partitions({outside.topic: NewPartitions(total_count=count)})
 
@@ -36,7 +36,7 @@ def write(outside: Outside, partition: int, value: bytes) -> None:
 
 
 class TestMorePartitions(KafkaCase):
-    def test_a_log_goes_on_in_its_partition(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_log_continues_in_its_partition(self, caplog: pytest.LogCaptureFixture) -> None:
         log = self.create()
         put(log, b"a")
         widen(self.outside)
@@ -64,7 +64,7 @@ class TestMorePartitions(KafkaCase):
             admin.delete_records({TopicPartition(self.outside.topic, 2): -1})
         assert put(self.claim(), b"b") == [1]
 
-    def test_a_log_that_was_set_aside_is_begun_anew_in_its_topic(self) -> None:
+    def test_a_log_that_was_set_aside_is_begun_again_in_its_topic(self) -> None:
         put(self.create(), b"a")
         widen(self.outside)
         log = self.handle()

@@ -155,7 +155,7 @@ class TestCredentials(SecuredCase):
     def test_a_mechanism_that_the_broker_does_not_have(self) -> None:
         self.refused("UnsupportedSaslMechanism.*look at mechanism", mechanism="scram-sha-256")
 
-    def test_whoever_looks_is_told_as_well(self) -> None:
+    def test_a_look_is_told_as_well(self) -> None:
         log = self.handle(password="canary-wrong")
         begun = time.monotonic()
         for call in (log.holder, log.newest_epoch, log.open_read().end):
@@ -215,7 +215,7 @@ class TestRights(SecuredCase):
         self.refused("needs READ, WRITE, DESCRIBE", user="stranger")
         assert self.outside.records() == before
 
-    def test_a_reader_may_not_claim_and_harms_nobody(self) -> None:
+    def test_a_reader_may_not_claim_and_does_no_harm(self) -> None:
         log = self.claim(new=True)
         put(log, b"a")
         before = self.outside.records()

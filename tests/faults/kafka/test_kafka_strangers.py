@@ -42,7 +42,7 @@ class TestStrangers(KafkaCase):
         with pytest.raises(LogError, match="another program"):
             put(log, b"b")
 
-    def test_a_frame_that_nobody_of_this_log_wrote_is_no_frame_of_it(self) -> None:
+    def test_a_frame_that_no_owner_of_this_log_wrote_is_no_frame_of_it(self) -> None:
         log = self.create()
         put(log, b"a")
         forged = encode_frame(
@@ -98,10 +98,10 @@ class TestStrangers(KafkaCase):
         with pytest.raises((LogLostError, CorruptDataError)):
             self.claim()
 
-    def test_a_topic_that_was_made_anew_is_a_lost_log(self) -> None:
+    def test_a_topic_that_was_made_again_is_a_lost_log(self) -> None:
         log = self.create(deadline_s=5.0)
         put(log, b"a", b"b")
-        self.make_anew()
+        self.make_again()
         with pytest.raises(LogError) as caught:
             put(log, b"c")
         assert caught.value.outcome is Outcome.UNKNOWN
@@ -128,7 +128,7 @@ class TestStrangers(KafkaCase):
         put(log, b"a", b"b", b"c")
         log.abandon()
         kept = [value for place, value in enumerate(self.outside.values()) if place != 2]
-        self.make_anew()
+        self.make_again()
         self.outside.write(*kept)
         with pytest.raises(LogLostError, match="missing"):
             self.claim()

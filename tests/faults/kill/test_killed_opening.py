@@ -1,8 +1,8 @@
 """The command, killed at every change that it makes to a file until its import session is open.
 
-What happens: SIGKILL, ahead of a call or behind it, or in the middle of a write, while ``siltstone
+What happens: SIGKILL, before or after a call, or in the middle of a write, while ``siltstone
 import`` boots and opens a session. What must hold: nothing of the import is there before it is
-repeated, and all of it once behind that; another session that was open all the time brings what it
+repeated, and all of it once after that; another session that was open all the time brings what it
 has; the sweep and a check find nothing, and nothing lies there that no segment names.
 """
 
@@ -53,14 +53,14 @@ class Shop:
             store.flush()  # No later owner is closed in the middle of that: it would leave a chunk.
             self._other = store.open_import("other", "other")
 
-    def kill(self, number: int, *, behind: bool) -> int:
+    def kill(self, number: int, *, after: bool) -> int:
         """Import into a new copy, in a process that dies; return how many changes it made.
 
         That is less than ``number`` when the session was open before.
         """
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(self._first, self.folder)
-        return killed(self.arguments, number, behind=behind)
+        return killed(self.arguments, number, after=after)
 
     def content(self) -> dict[str, bytes]:
         """Every segment, every byte."""
@@ -105,9 +105,9 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield Shop(folder)
 
 
-def play(shop: Shop, number: int, *, behind: bool) -> None:
+def play(shop: Shop, number: int, *, after: bool) -> None:
     """Kill one import, let the other session come to its end, and repeat the import."""
-    assert shop.kill(number, behind=behind) <= number
+    assert shop.kill(number, after=after) <= number
     assert shop.content() == THERE
     shop.bring_other()
     assert shop.content() == THERE | OTHER
@@ -119,20 +119,20 @@ def play(shop: Shop, number: int, *, behind: bool) -> None:
 
 
 def cases(shop: Shop) -> list[tuple[int, bool]]:
-    """Ahead of every change and behind it, and behind the opening."""
-    changes = shop.kill(CHANGES_MAX, behind=False)
+    """Before and after every change, and after the opening."""
+    changes = shop.kill(CHANGES_MAX, after=False)
     assert 20 < changes < CHANGES_MAX
-    return [(number, behind) for number in range(changes) for behind in (False, True)] + [
+    return [(number, after) for number in range(changes) for after in (False, True)] + [
         (CHANGES_MAX, False)
     ]
 
 
 def play_all(shop: Shop, chosen: list[tuple[int, bool]]) -> None:
-    for number, behind in chosen:
+    for number, after in chosen:
         try:
-            play(shop, number, behind=behind)
+            play(shop, number, after=after)
         except BaseException as error:
-            error.add_note(f"change {number}, {'behind' if behind else 'ahead of'} it")
+            error.add_note(f"change {number}, {'after' if after else 'before'} it")
             raise
 
 

@@ -3,7 +3,7 @@
 What may fail: everything after the cut, and whatever was not synced before it.
 What may not fail: what a sync that returned made durable.
 What must hold after: as after a kill: what was acknowledged is there, whole, at its place and once;
-a check finds no damage; the next owner opens at once and goes on.
+a check finds no damage; the next owner opens at once and continues.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Verbs that write in several steps, killed ahead of each name that they make, change or remove.
+"""Verbs that write in several steps, killed before each name that they make, change or remove.
 
-Injected: SIGKILL. What must hold: the same command goes on and ends with 0, what it made is right,
-and nothing is left of what it worked with.
+Injected: SIGKILL. What must hold: the same command continues and ends with 0, what it made is
+right, and nothing is left of what it worked with.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STEPS_MAX = 400
 
 
 def every(stride: int) -> pytest.MarkDecorator:
-    """Every so many steps; each of them where there is time."""
+    """One step in ``stride``; each of them where there is time."""
     soaked = pytest.param(1, marks=pytest.mark.soak)
     return pytest.mark.parametrize("stride", [stride, soaked], ids=["some", "all"])
 
@@ -101,7 +101,7 @@ def test_restore(place: Path, tmp_path: Path, stride: int) -> None:
     assert run([*arguments, "--generation", "1"]) == 0
 
 
-def test_a_restore_goes_on_beside_a_newer_generation(place: Path, tmp_path: Path) -> None:
+def test_a_restore_continues_next_to_a_newer_generation(place: Path, tmp_path: Path) -> None:
     make_store(tmp_path / "store")
     backups, folder = tmp_path / "backups", place / "new"
     create_backup(tmp_path / "store", backups)

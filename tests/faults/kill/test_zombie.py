@@ -1,8 +1,8 @@
 """Owners that were taken over and do not know it.
 
-What may fail: an owner's process stands still at any instant, for as long as it likes, while one or
-two newer owners take over and write, flush, truncate, delete and collect; then it goes on, beside
-the newest owner or after it.
+What may fail: an owner's process is stopped at any instant, for any length of time, while one or
+two newer owners take over and write, flush, truncate, delete and collect; then it continues, next
+to the newest owner or after it.
 What may not fail: the machine, and the files that a process has open.
 What must hold after: whatever an older owner reports as acknowledged, however late, is there; it
 acknowledges nothing that the newer one does not know; it changes and removes no file of a newer
@@ -34,7 +34,7 @@ IN_FLIGHT_MAX = 60
 EXPECTED = {"FencedError", "OutcomeUnknownError", "ClosedError", "BackPressureError"}
 
 
-def test_only_the_test_lets_a_stopped_owner_go_on(nursery: Nursery, tmp_path: Path) -> None:
+def test_only_the_test_resumes_a_stopped_owner(nursery: Nursery, tmp_path: Path) -> None:
     with nursery.start(Work(str(tmp_path), 1, 1).encode()) as process:
         assert os.getsid(process.pid) != os.getsid(0), "the end of a shell would reach it"
 
@@ -51,7 +51,7 @@ class Rounds:
         self._epochs: dict[int, int] = {}
 
     def play(self) -> None:
-        """Stop one or two owners, let another one work, and let the stopped ones go on."""
+        """Stop one or two owners, let another one work, and resume the stopped ones."""
         chance = self._chance
         with ExitStack() as stack:
             zombies = []
@@ -70,7 +70,7 @@ class Rounds:
                 self._let_work(last, 0.3)
             before = tree_of(self._place) if quiet else {}
             for zombie in chance.sample(zombies, len(zombies)):
-                zombie.go_on()
+                zombie.resume()
             for zombie in zombies:
                 self._see_it_end(zombie)
             if quiet:
@@ -105,7 +105,7 @@ class Rounds:
         self._ledger.take(process.reports())
 
     def _see_it_end(self, zombie: Process) -> None:
-        assert zombie.is_gone(FENCED_WITHIN_S), "a zombie goes on"
+        assert zombie.is_gone(FENCED_WITHIN_S), "a zombie continues"
         reports = zombie.reports()
         late = [report for report in reports if report[0] == "a"]
         assert len(late) <= IN_FLIGHT_MAX, "a zombie acknowledges"
@@ -129,7 +129,7 @@ def zombie_rounds(nursery: Nursery, folder: Path, rounds: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_stopped_owner_does_no_harm_when_it_goes_on(nursery: Nursery, tmp_path: Path) -> None:
+def test_a_stopped_owner_does_no_harm_when_it_is_resumed(nursery: Nursery, tmp_path: Path) -> None:
     zombie_rounds(nursery, tmp_path, 10)
 
 

@@ -1,4 +1,4 @@
-"""Deletes a chunk while it is open, as a reader beside the sweep may have it.
+"""Deletes a chunk while it is open, as may happen to a reader next to the sweep.
 
 The guest runs it: FOLDER. The client keeps such a file under a name of its own until it is closed.
 """

@@ -69,7 +69,7 @@ def test_what_each_verb_asks(kernel_nfs: KernelNfs) -> None:
 
 @pytest.mark.soak
 def test_without_close_to_open_other_clients_are_not_seen(kernel_nfs: KernelNfs) -> None:
-    """With the option ``nocto`` an open asks nobody, so nothing in the binding can help."""
+    """With the option ``nocto`` an open does not ask the server, so the binding cannot help."""
     check = "test_read_sees_what_another_client_appended"
     options = "vers=4.2,hard,nosharecache"
     mounts = [

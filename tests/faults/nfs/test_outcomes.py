@@ -1,9 +1,9 @@
 """Each change of a chunk on an NFS mount, and each way in which the server is not heard.
 
 All changes are made at once, each held before the call that has its effect. Then the server dies or
-is not heard any more, and they go on. What must hold: what is reported as done has had its effect;
-what is reported as not applied has not; all else is unknown; nothing is synced twice. The exported
-folder itself is looked at, and later the client that had the trouble sees the same.
+is not heard any more, and they continue. What must hold: what is reported as done has had its
+effect; what is reported as not applied has not; all else is unknown; nothing is synced twice. The
+test looks at the exported folder itself, and later the client that had the trouble sees the same.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ CASES = {
     "soft, the server dies with its answers": Case(SOFT, True, True, False, UNKNOWN, True),
 }
 PATIENT = {"hard, the server was dead", "soft, the server is dead"}
-"""They take long, and those behind them are the harder ones."""
+"""They take long, and the cases after them are the harder ones."""
 
 
 class Place:
@@ -106,7 +106,7 @@ def nfs(kernel_nfs: KernelNfs) -> Iterator[KernelNfs]:
 def until(holds: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE_S
     while not holds():
-        assert time.monotonic() < end, "it does not come to pass"
+        assert time.monotonic() < end, "it does not happen"
         time.sleep(0.01)
 
 
@@ -135,7 +135,7 @@ def test_what_is_told_and_what_is_there(nfs: KernelNfs, name: str) -> None:
         assert not run.has_ended
     if case.heard and case.dies:
         nfs.server.kill()
-        # The kernel of a dead server goes on to send what it had said.
+        # The kernel of a dead server still sends what the server had said.
         until(lambda: not nfs.has_connections())
     nfs.mute(silent=False)
     if case.dies and case.returns:

@@ -1,8 +1,8 @@
 """A whole store on an NFS mount whose server is killed in the middle of flushes, and comes back.
 
 What may fail: every call to the mount, at any moment; on a hard mount it hangs instead, past every
-deadline, and may have its effect much later. What must hold: appends go on, for they need the log
-only; nothing that was acknowledged is lost, neither with the log nor, behind the last flush,
+deadline, and may have its effect much later. What must hold: appends continue, for they need the
+log only; nothing that was acknowledged is lost, neither with the log nor, after the last flush,
 without it; and every byte lies in the exported folder where the store says.
 """
 
@@ -21,7 +21,7 @@ from tests.support.soak import share_of
 
 DEATHS = 2
 FILES_OF_A_FLUSH = 9
-"""About as many; each death comes behind another one of them."""
+"""About as many; each death comes after another one of them."""
 DEAD_S = 4.0
 """On a hard mount: longer than a call of the store may take."""
 
@@ -46,7 +46,7 @@ def play(nfs: KernelNfs, name: str, options: str, deaths: int) -> None:
     life = nfs.begin([*script, str(store), str(mount / name), str(gate), str(deaths)])
     for number in range(deaths):
         wait_for(life, gate / f"flushing-{number}")
-        die_behind(nfs, lying, 1 + number % FILES_OF_A_FLUSH)
+        die_after(nfs, lying, 1 + number % FILES_OF_A_FLUSH)
         (gate / f"dead-{number}").touch()
         time.sleep(DEAD_S if number == 0 else 0)
         nfs.server.start()
@@ -66,7 +66,7 @@ def wait_for(life: Call, file: Path) -> None:
         time.sleep(0.01)
 
 
-def die_behind(nfs: KernelNfs, lying: Path, more: int) -> None:
+def die_after(nfs: KernelNfs, lying: Path, more: int) -> None:
     """Kill the server when a flush has made some files, or has ended."""
     before = count(lying)
     until = time.monotonic() + 2

@@ -1,4 +1,4 @@
-"""A whole store on a mount, while somebody kills and restarts the server.
+"""A whole store on a mount, while the test kills and restarts the server.
 
 The guest runs it: STORE FOLDER GATE ROUNDS. It appends and flushes, round by round, and tells by
 files in the gate where it is. In the end it opens the store again, without its index and then
@@ -75,7 +75,7 @@ class Life:
     def wait_for(self, word: str) -> None:
         until = time.monotonic() + PATIENCE_S
         while not (self.gate / word).exists():
-            assert time.monotonic() < until, f"nobody told {word}"
+            assert time.monotonic() < until, f"the test never told {word}"
             time.sleep(0.01)
 
 

@@ -45,7 +45,7 @@ class Warnings(logging.Handler):
 
 
 def foreign(settings: S3Settings) -> S3Store:
-    """What somebody else in the process might have, without limits."""
+    """What other code in the process might have, without limits."""
     assert settings.access_key_id is not None
     assert settings.secret_access_key is not None
     return S3Store(
@@ -110,7 +110,7 @@ def forked(call: Any) -> Iterator[Any]:
         os.waitpid(child, 0)
 
 
-def somebody_else_in_a_child(settings: S3Settings) -> dict[str, Any]:
+def other_code_in_a_child(settings: S3Settings) -> dict[str, Any]:
     """A child asks obstore by itself, which makes it deaf here."""
     warnings, storage = Warnings(), S3ChunkStorage(settings)
     assert ends(storage, 0)[0] == "right"
@@ -149,8 +149,8 @@ def in_a_child(settings: S3Settings) -> dict[str, Any]:
     return told
 
 
-def in_a_child_of_somebody_else(settings: S3Settings) -> dict[str, Any]:
-    """What uses obstore before the fork is not ours, so we cannot know."""
+def in_a_child_of_other_code(settings: S3Settings) -> dict[str, Any]:
+    """The use of obstore before the fork is not ours, so we cannot know of it."""
     theirs = foreign(settings)
     assert bytes(obstore.get_range(theirs, "a", start=0, length=3)) == CONTENT[:3]
     with forked(lambda: reads(S3ChunkStorage(settings))) as pipe:
@@ -166,8 +166,7 @@ def names() -> list[str]:
 
 
 SCENARIOS = {
-    call.__name__: call
-    for call in (somebody_else_in_a_child, in_a_child, in_a_child_of_somebody_else)
+    call.__name__: call for call in (other_code_in_a_child, in_a_child, in_a_child_of_other_code)
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A bucket of a stub of S3 behind a proxy that may fail each request."""
+"""A bucket of a stub of S3, reached through a proxy that may fail each request."""
 
 from __future__ import annotations
 

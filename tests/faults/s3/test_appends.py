@@ -1,6 +1,6 @@
 """An append to a directory bucket, and each thing that goes wrong with its one request.
 
-No server that runs on this machine appends, so a stub stands for the service. It does not notice
+No server that runs on this machine can append, so a stub stands for the service. It does not notice
 bytes that are damaged or missing; the cases with these are for the real servers.
 """
 
@@ -45,7 +45,7 @@ def test_the_request_that_appends(stub: Stub, case: Case) -> None:
         storage = S3ChunkStorage(settings)
         storage.create("a", [BEFORE])
         if isinstance(case.fault, Hang):
-            # Somebody has to lose patience; nobody else does on a slow machine.
+            # Where a request hangs, one deadline has to end it; none other ends on a slow machine.
             storage.close()
             impatient = settings.model_copy(update={"read_timeout_s": READ_TIMEOUT_S})
             storage = S3ChunkStorage(impatient)

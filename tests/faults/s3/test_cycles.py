@@ -38,7 +38,7 @@ def check(settings: S3Settings, count: int) -> None:
 
 
 def test_closing_frees_sockets_at_once(new_versitygw: NewVersitygw) -> None:
-    """Not only when nobody holds the storage any more; for that, connections have to stay open."""
+    """Not only when no reference to the storage is left; this needs connections that stay open."""
     server = new_versitygw(keeps_alive=True)
     settings = settings_of(server, new_bucket(server)[0], put_bytes_max=5 * MIB)
     cycle(settings, 0)
@@ -58,7 +58,7 @@ def test_ten_thousand_times(settings: S3Settings) -> None:
     check(settings, share_of(10_000))
 
 
-def test_a_storage_that_nobody_closed_frees_its_sockets(settings: S3Settings) -> None:
+def test_a_storage_that_was_never_closed_frees_its_sockets(settings: S3Settings) -> None:
     cycle(settings, 0)
     before = held()
     for _ in range(5):

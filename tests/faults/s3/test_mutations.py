@@ -93,7 +93,7 @@ def step_cases() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("mutation", "step", "case"), [*step_cases()])
 def test_a_request_before_it(place: Place, mutation: Mutation, step: Step, case: Case) -> None:
-    """It fails without effect, and what is decisive is never asked for."""
+    """The verb fails without effect, and the decisive request is never sent."""
     place.prepare(mutation.before)
     place.proxy.plan(step.rule(case.fault))
     outcome, error = place.told(mutation, case.fault)
@@ -113,7 +113,7 @@ def test_an_answer_before_it_that_is_not_as_it_was(
     """It may be of use or not; what is made is right, or nothing is made.
 
     A GET is left out: ranges have no checksum of the service, so bytes that a join reads may be
-    wrong over plain HTTP. Whoever asks for a join compares it with the sums of the blocks.
+    wrong over plain HTTP. The caller of a join compares it with the sums of the blocks.
     """
     place.prepare(mutation.before)
     for step in mutation.steps:

@@ -22,7 +22,7 @@ from tests.support.services.s3_services import new_bucket, options_of
 LIMIT_S = 1.5
 """Of silence: the read timeout, and what the process adds."""
 LATE_S = 20.0
-"""A slow machine; nothing waits for so long by itself."""
+"""A slow machine; nothing waits this long by itself."""
 
 
 def ended(versitygw: S3Server, scenario: str, timeout_s: float = 1.0) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def check(told: dict[str, Any], *, lost: int) -> None:
 
 
 def test_a_child_that_uses_obstore_makes_it_deaf_here(versitygw: S3Server) -> None:
-    told = ended(versitygw, "somebody_else_in_a_child")
+    told = ended(versitygw, "other_code_in_a_child")
     check(told, lost=LOST_MAX)
     assert told["opened_again"] == "right"
     assert told["warnings"] == 1
@@ -70,6 +70,6 @@ def test_in_a_child_the_sdk_reads(versitygw: S3Server) -> None:
 
 
 def test_in_a_child_of_a_process_that_used_it_otherwise(versitygw: S3Server) -> None:
-    told = ended(versitygw, "in_a_child_of_somebody_else")
+    told = ended(versitygw, "in_a_child_of_other_code")
     check(told, lost=LOST_MAX)
     assert told["parent"] == ["right"]

@@ -33,7 +33,7 @@ def place(versitygw: S3Server) -> Iterator[Place]:
     "case", [pytest.param(case, id=name) for name, case in CASES.items() if not case.needs_body]
 )
 def test_a_read(place: Place, method: str, case: Case) -> None:
-    """It fails, or what was read is right, unless an answer was damaged: sums tell that."""
+    """It fails, or what was read is right, unless an answer was damaged: sums find that."""
     if case.needs_answer:
         pytest.skip("ranges have no checksum of the service")
     place.prepare({"one": SMALL})
@@ -72,7 +72,7 @@ def test_a_body_that_does_not_end_is_left_before_the_deadline(
 ) -> None:
     """By the library itself, so that it is used again."""
     place.prepare({"one": SMALL})
-    # So long before the deadline that a machine which is busy meanwhile does not reach that first.
+    # Long enough before the deadline that a busy machine does not reach the deadline first.
     monkeypatch.setattr(obstore_reads, "OF_DEADLINE", 0.5 / place.settings.deadline_s)
     hasty = S3ChunkStorage(place.settings)
     for _ in range(LOST_MAX):

@@ -1,8 +1,8 @@
-"""Minutes without long-term storage, for real: a server that is down while writers go on.
+"""Minutes without long-term storage, for real: a server that is down while writers continue.
 
-What fails: every call to the service, for minutes. What must hold: appends go on to the bound, then
-they wait and fail by their deadline with nothing appended; when the server is back, all drains and
-is exact, as ``tests/support/faults/whole_life.py`` tells.
+What fails: every call to the service, for minutes. What must hold: appends continue to the bound,
+then they wait and fail by their deadline with nothing appended; when the server is back, all drains
+and is exact, as ``tests/support/faults/whole_life.py`` tells.
 """
 
 from __future__ import annotations

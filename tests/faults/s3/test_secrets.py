@@ -1,4 +1,4 @@
-"""Secrets show nowhere: not in files, logs, errors, texts of objects, metrics, or what is printed.
+"""No secret is shown: not in files, logs, errors, texts of objects, metrics or printed output.
 
 The secret of the server is made for this run and occurs nowhere else, so it is enough to look for
 it. Logs are read with everything that the SDK tells about itself.
@@ -71,7 +71,7 @@ def test_of_errors(
         for fault in (
             Reset(after_effect=True),
             HalfAnswer(),
-            # Nobody knows what a service says in its answers.
+            # What a service says in its answers is unknown.
             Answer(status=500, body=b"<Error><Code>X</Code></Error>", headers={"X-Said": WRONG}),
             Answer(status=400, body=f"<Error><Code>{versitygw.secret}.</Code></Error>".encode()),
             Answer(

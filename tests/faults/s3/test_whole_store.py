@@ -22,7 +22,7 @@ from tests.support.soak import share_of
 
 DEATHS = 6
 FLUSH_PUTS = 10
-"""About as many a flush makes; each death comes behind another one of them."""
+"""A flush makes about as many; each death comes after another one of them."""
 
 
 @pytest.mark.slow

@@ -164,11 +164,11 @@ class World:
         return Owner(container, storage, log, self.folder / index)
 
     async def open_reader(
-        self, environment: VirtualEnvironment | None = None, *, beside: Sequence[str] = ()
+        self, environment: VirtualEnvironment | None = None, *, next_to: Sequence[str] = ()
     ) -> ReadContainer:
-        """Open a reader, on the machine of owners whose index folders are ``beside``."""
+        """Open a reader, on the machine of owners whose index folders are ``next_to``."""
         self.owners += 1
-        folders = beside or [f"reader-{self.owners}"]
+        folders = next_to or [f"reader-{self.owners}"]
         return await open_reader(
             container=0,
             log=self.new_log(),
@@ -216,7 +216,7 @@ class World:
         return [stat.name for stat in storage.list(prefix)]
 
     async def check(self, owner: Owner, *, strict: bool = True) -> None:
-        """Every invariant that can be seen from outside; the container stands still meanwhile."""
+        """Every invariant that can be seen from outside; the container is idle meanwhile."""
         await check_rows(owner.container, self.new_storage(), strict=strict)
 
 
@@ -226,7 +226,7 @@ def world(seed: int = 0, **choices: Any) -> World:
 
 
 def copied(log: SharedLog) -> SharedLog:
-    """A log with what this one holds now, as a copy of its disk: nobody has it open."""
+    """A log with what this one holds now, as a copy of its disk: no process has it open."""
     copy = SharedLog()
     copy.epoch, copy.frames, copy.end, copy.crc = log.epoch, list(log.frames), log.end, log.crc
     copy.lineages, copy.lineage = set(log.lineages), log.lineage

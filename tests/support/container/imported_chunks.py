@@ -1,4 +1,4 @@
-"""Whoever brings chunks to an import session of a container in a test."""
+"""Brings chunks to an import session of a container in a test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def bring(
 def found(
     storage: ChunkStorage, name: str, data: bytes, *, sums: bool = True, version: str | None = None
 ) -> ImportedChunk:
-    """An object that somebody put there before."""
+    """An object that another program put there before."""
     storage.create(name, [data])
     return ImportedChunk(
         name=name,

@@ -72,7 +72,7 @@ async def counted_open(
     async with world(profile=profile, settings=settings, latency=latency) as made:
         made.storage_hook = hook
         owner = await made.open()
-        # The first open looks whether anybody flushed before it; no later one does.
+        # The first open looks whether any owner flushed before it; no later one does.
         assert requests.data == {"list": 1}
         requests.data.clear()
         yield made, owner, requests
@@ -84,7 +84,7 @@ async def counted(
     settings: ContainerSettings = QUIET,
     latency: Latency = instant,
 ) -> AsyncIterator[tuple[World, Owner, Requests]]:
-    """Open an owner who is there at the end of the block; then check and close its container."""
+    """Open an owner that is there at the end of the block; then check and close its container."""
     async with counted_open(profile, settings, latency) as (made, owner, requests):
         yield made, owner, requests
         assert owner.container.failure is None

@@ -25,11 +25,11 @@ from tests.support import inside
 
 
 async def check_rows(container: Container, storage: ChunkStorage, *, strict: bool) -> None:
-    """Check all that an owner knows, while it stands still.
+    """Check all that an owner knows, while it is idle.
 
     Args:
         container: the owner.
-        storage: long-term storage as nobody's fault hides it.
+        storage: long-term storage without injected faults.
         strict: no chunk of the owner's own epoch may be unaccounted for.
     """
     rows = inside.parts(container).pipeline.replica.rows
@@ -75,11 +75,11 @@ def _check_accounted(
     for name in found - named:
         if name.startswith(import_prefix(inside.parts(container).journal.container)):
             session_id = session_of(name, inside.parts(container).journal.container)
-            assert session_id is not None, f"nobody knows {name}"
+            assert session_id is not None, f"no session knows {name}"
             assert session_id < rows.counter(CounterKind.SEGMENT_ID), f"{name} has no session"
         if not name.startswith(prefix):
             continue
-        assert not strict or not name.startswith(own), f"nobody accounts for {name}"
+        assert not strict or not name.startswith(own), f"no row accounts for {name}"
         chunk_id = int(name.rpartition("-")[2].partition(".")[0], 16)
         assert chunk_id < rows.counter(CounterKind.CHUNK_ID), f"{name} was never reserved"
 

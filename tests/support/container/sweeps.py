@@ -1,4 +1,4 @@
-"""An owner behind an epoch that ended, and what a sweep tells him of it."""
+"""An owner after an epoch that ended, and what a sweep tells it of that epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = with_settings(
 
 
 async def second_owner(made: World) -> Owner:
-    """An owner behind an epoch with one chunk that counts, and chunk ids that are given."""
+    """An owner after an epoch with one chunk that counts, and chunk ids that are given."""
     owner = await made.open()
     await owner.container.create("a")
     await owner.container.append("a", pattern(1, 3_000))

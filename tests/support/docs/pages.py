@@ -28,7 +28,7 @@ def moved(text: str, here: Path) -> str:
 
 
 def follow(here: Path, page: str, **names: object) -> dict[str, Any]:
-    """Run the Python of a page as one program, with names that it takes for given."""
+    """Run the Python of a page as one program, with names that it takes for granted."""
     for code in blocks(page, "python"):
         exec(compile(moved(code, here), page, "exec"), names)
     return names

@@ -8,7 +8,7 @@ from tests.support.faults.zombie import content
 
 
 class Acknowledged:
-    """The segment ``a``, which nobody truncates: each piece that its owners acknowledged."""
+    """The segment ``a``, which is never truncated: each piece that its owners acknowledged."""
 
     def __init__(self) -> None:
         self._asked = 0

@@ -31,7 +31,7 @@ COMMANDS = (
 
 
 def told(error: BaseException) -> str:
-    """All that anybody could print of an error."""
+    """All that any code could print of an error."""
     whole = "".join(traceback.format_exception(error))
     return f"{error!r} {error} {whole} {vars(error)} {error.args}"
 

@@ -47,7 +47,7 @@ ATTEMPTS_MAX = 8
 
 @dataclass
 class Life:
-    """The application: what it did so far, and how it goes on after a failure."""
+    """The application: what it did so far, and how it continues after a failure."""
 
     world: World
     log_plan: FaultPlan

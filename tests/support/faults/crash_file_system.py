@@ -4,7 +4,7 @@ The kernel's own shutdown call stops the file system without writing its journal
 synced is gone, as after a power cut. It needs root, ``mkfs.ext4`` and loop devices.
 
 A mount is copied into every namespace that is made while it is there, and a file system lives until
-the last of them lets it go. So after a cut the image is copied, and the copy is mounted: the same
+the last of them releases it. So after a cut the image is copied, and the copy is mounted: the same
 image would be the same device, and that one the dead file system.
 """
 
@@ -68,7 +68,7 @@ class CrashFileSystem:
 
     def __exit__(self, *_: object) -> None:
         self._end.communicate()
-        assert self._end.returncode == 0, f"{self.folder} is mounted no more"
+        assert self._end.returncode == 0, f"{self.folder} is no longer mounted"
 
     def cut(self) -> None:
         """Cut the power: every call on an open file fails from here on."""
@@ -92,7 +92,7 @@ class CrashFileSystem:
         self._mount()
 
     def remount_read_only(self) -> None:
-        """Let nobody write any more."""
+        """Allow no more writes."""
         _run("mount", "-o", "remount,ro", str(self.folder))
 
     def _mount(self) -> None:

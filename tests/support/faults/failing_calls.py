@@ -63,7 +63,7 @@ class Faults:
 
     Attributes:
         armed: whether calls are counted.
-        dying: the process is as good as dead: none of its calls has an effect.
+        dying: the process counts as dead: none of its calls has an effect.
         seen: the calls, for people.
         is_log: for each of them, whether it went to the log.
         logs: every handle that was made.
@@ -178,7 +178,7 @@ def _quietly(action: Callable[[], object]) -> Callable[[], None]:
 
 @dataclass
 class Mortal(Life):
-    """An application whose process may die; the next one goes on with what it wanted."""
+    """An application whose process may die; the next one continues with what it wanted."""
 
     faults: Faults = field(default_factory=Faults)
 

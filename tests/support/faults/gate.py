@@ -13,7 +13,7 @@ WAIT_S = 60.0
 
 
 class Gate(NfsChunkStorage):
-    """Holds a create or write back, if the chunk's name has a word in it, until it is let."""
+    """Holds back a create or write, if the chunk's name has a word in it, until it is released."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -28,7 +28,7 @@ class Gate(NfsChunkStorage):
         return self._held[word][0].is_set()
 
     def let(self, word: str) -> None:
-        """Let it go on."""
+        """Let it continue."""
         self._held[word][1].set()
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
@@ -54,4 +54,4 @@ async def until(holds: Callable[[], bool]) -> None:
         if holds():
             return
         await asyncio.sleep(0.001)
-    raise AssertionError("it never came to that")
+    raise AssertionError("it never became true")

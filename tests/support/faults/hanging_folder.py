@@ -51,7 +51,7 @@ class HangingFolder:
             assert self._answers.wait(LONG_S)
 
     def answer(self) -> None:
-        """Let all calls go on, those that hang too."""
+        """Let all calls continue, those that hang too."""
         self.hangs.clear()
         self._answers.set()
 

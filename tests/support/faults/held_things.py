@@ -20,7 +20,7 @@ def held() -> Counter[str]:
 
 
 def held_uncollected() -> Counter[str]:
-    """The same without collecting garbage: what nobody waits for the collector to free."""
+    """The same without collecting garbage: what is freed without waiting for the collector."""
     descriptors = []
     for path in Path("/proc/self/fd").iterdir():
         try:

@@ -44,7 +44,7 @@ STILL = replace(
     checkpoint_age_s=3600.0,
     garbage_interval_s=3600.0,
 )
-"""Does nothing by itself: whoever holds the container says when."""
+"""Does nothing by itself: the holder of the container says when."""
 
 
 class NoSync(SystemFileCalls):

@@ -1,7 +1,7 @@
-"""The life of a whole store whose long-term storage is broken meanwhile, on whatever it lies.
+"""The life of a whole store whose long-term storage, of any kind, is broken meanwhile.
 
-Appends go on, for they need the log only. What was acknowledged must be there in the end: with the
-index, without it, and, behind the last flush, without the log.
+Appends continue, for they need the log only. What was acknowledged must be there in the end: with
+the index, without it, and, after the last flush, without the log.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Ledger:
 def new_store(
     place: Path, binding: str, options: Mapping[str, object], storage_s: int = 10
 ) -> None:
-    """Make a store of small chunks, whose calls to storage may take so many seconds."""
+    """Make a store of small chunks, whose calls to storage may take this many seconds."""
     settings = siltstone.init(place, binding=binding, options=options)
     with settings.open("a", encoding="utf-8") as file:
         file.write(f"\nsegments:\n  chunk_size: 100KiB\ndeadlines:\n  storage: {storage_s}s\n")
@@ -95,7 +95,7 @@ def opened_without_index_and_log(place: Path, ledger: Ledger) -> Iterator[siltst
 
 @contextmanager
 def whole_life(place: Path, read: ReadChunk) -> Iterator[tuple[siltstone.Store, Ledger]]:
-    """Open the new store for whatever is to happen to it; then look at it from all sides."""
+    """Open the new store for whatever is to happen to it; then look at it in every way."""
     ledger = Ledger()
     with siltstone.open(place) as store:
         ledger.create(store)

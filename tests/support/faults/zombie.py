@@ -1,4 +1,4 @@
-"""An owner that stops at one of its calls and goes on later, when another one has taken over."""
+"""An owner that stops at one of its calls and continues later, when another one has taken over."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ class PausingEnvironment(VirtualEnvironment):
         calls: how many blocking calls it made.
         names: pools of all calls, in order.
         reached: set when it stopped.
-        resume: lets it go on.
+        resume: lets it continue.
     """
 
-    def __init__(self, world: World, number: int, *, behind: bool) -> None:
+    def __init__(self, world: World, number: int, *, after: bool) -> None:
         super().__init__(7, latency=world.environment.latency, clock=world.environment.clock)
         self.calls = 0
         self.names: list[str] = []
         self.reached = asyncio.Event()
         self.resume = asyncio.Event()
         self._number = number
-        self._behind = behind
+        self._after = after
 
     async def run_blocking(self, pool: Pool, call: Callable[[], T]) -> T:
         self.calls += 1
         mine = self.calls
         self.names.append(pool.name)
-        if mine > self._number or (mine == self._number and not self._behind):
+        if mine > self._number or (mine == self._number and not self._after):
             await self._stop()
         result = await super().run_blocking(pool, call)
-        if mine == self._number and self._behind:
+        if mine == self._number and self._after:
             await self._stop()
         return result
 
@@ -58,9 +58,9 @@ class PausingEnvironment(VirtualEnvironment):
         """Stop at the ``number``-th call from now on, 1 being the next."""
         self._number = self.calls + number
 
-    def stop_behind_next(self) -> None:
-        """Stop behind the next call."""
-        assert self._behind, "it stops before calls"
+    def stop_after_next(self) -> None:
+        """Stop after the next call."""
+        assert self._after, "it stops before calls"
         self._number = self.calls + 1
 
     async def _stop(self) -> None:
@@ -69,7 +69,7 @@ class PausingEnvironment(VirtualEnvironment):
 
 
 class OldOwner:
-    """An owner that lives until it stops at a call, and goes on when it has been overtaken.
+    """An owner that lives until it stops at a call, and continues when it has been overtaken.
 
     Attributes:
         environment: counts its calls, its boot's included.
@@ -108,7 +108,7 @@ class OldOwner:
         self.environment.stop_now()
         return calls
 
-    async def go_on(self) -> None:
+    async def resume(self) -> None:
         """Let it do whatever it still does; it acknowledges nothing more."""
         assert self._living is not None, "it has begun to live"
         self.environment.resume.set()

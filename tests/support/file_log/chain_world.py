@@ -21,7 +21,7 @@ CONTAINER = 3
 NONCE = bytes([7]) * 16
 NO_CRC = 0
 SPARE_BYTES = 64
-"""Zeros behind the last frame of a file."""
+"""Zeros after the last frame of a file."""
 
 
 class Frames:
@@ -72,7 +72,7 @@ def first_header(epoch: int) -> LogFileHeader:
     )
 
 
-def header_behind(epoch: int, older: int, end: int, crc: int, copy: bytes = b"") -> LogFileHeader:
+def header_after(epoch: int, older: int, end: int, crc: int, copy: bytes = b"") -> LogFileHeader:
     """File 0 of an epoch that continues epoch ``older``, whose last frame is ``end - 1``."""
     return replace(
         first_header(epoch),
@@ -120,7 +120,7 @@ class Log:
         path.write_bytes(bytes(FRAMES_OFFSET) + data[FRAMES_OFFSET:])
 
     def before_listing(self, number: int, action: Callable[[], None]) -> None:
-        """Do something ahead of the ``number``-th listing of the folder, 1 being the next."""
+        """Do something before the ``number``-th listing of the folder, 1 being the next."""
         seen = 0
 
         def before(call: Call) -> None:

@@ -23,7 +23,7 @@ BIG = 5000
 
 MEMORY = FileSystem(number=0x01021994, name="tmpfs")
 EXT4 = FileSystem(number=0xEF53, name="ext4")
-"""What a log takes its folder for: on the second it writes files with zeros beforehand."""
+"""What a log takes its folder for: on the second it writes files with zeros in advance."""
 
 
 class DirectDisk(PowerCut):
@@ -63,7 +63,7 @@ class Unsynced(SystemFileCalls):
 
 
 class Interrupt(FileLayer):
-    """Runs something once, ahead of a call of a given number, or as soon as no marker is locked.
+    """Runs something once, before a call of a given number, or as soon as no marker is locked.
 
     Attributes:
         count: calls so far.

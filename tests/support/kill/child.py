@@ -31,7 +31,7 @@ ROUND_WRITERS = 10_000
 
 SEGMENTS = ("plain", "once", "burst", PAIR, "joined")
 MANY = tuple(f"small/{number}" for number in range(20))
-"""So many small segments share chunks."""
+"""This many small segments share chunks."""
 
 KEPT_BYTES = 60_000
 """A longer segment is truncated."""
@@ -48,7 +48,7 @@ class Work:
         once: the newest sequence of the exactly-once writer that the parent heard of.
         takeover: claim although a live owner exists.
         index: name of the index folder; a stopped owner keeps its own locked.
-        seconds: it closes the container after so long.
+        seconds: it closes the container after this time.
     """
 
     folder: str
@@ -186,7 +186,7 @@ class Child:
             await self._pause()
 
     async def _once(self, container: Container) -> None:
-        """Go on behind what the parent heard of: the next append may be there already."""
+        """Continue after what the parent heard of: the next append may be there already."""
         writer = await container.register_writer("once", "w")
         known = self._work.once
         if not known <= writer.sequence <= known + 1:

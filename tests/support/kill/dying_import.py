@@ -1,4 +1,4 @@
-"""The command in a process that kills itself at a change that it makes to a file."""
+"""The command in a process that kills itself at one of its changes to files."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ CHANGES = (
 
 
 class Mortal:
-    """Kills this process at a change, or behind the opening of a session if that comes first.
+    """Kills this process at a change, or after the opening of a session if that comes first.
 
     Args:
         last: how many changes are made before the one that it dies at.
-        behind: whether that one is made too.
+        after: whether that one is made too.
         deaths: the file that gets how many were made before.
     """
 
-    def __init__(self, last: int, deaths: Path, *, behind: bool) -> None:
+    def __init__(self, last: int, deaths: Path, *, after: bool) -> None:
         self._last = last
-        self._behind = behind
+        self._after = after
         self._deaths = deaths
         self._made = 0
         self._guard = Lock()
@@ -52,9 +52,9 @@ class Mortal:
 
         @wraps(call)
         def made(calls: SystemFileCalls, *given: Any, **named: Any) -> Any:
-            with self._guard:  # Whoever comes behind the last change dies waiting.
+            with self._guard:  # A thread that comes after the last change dies waiting.
                 if self._made == self._last:
-                    if self._behind:
+                    if self._after:
                         call(calls, *given, **named)
                     elif call.__name__ == "pwritev":
                         _write_half(*given)
@@ -84,22 +84,22 @@ def _write_half(fd: int, buffers: Sequence[Buffer], offset: int) -> None:
     os.pwrite(fd, data[: len(data) // 2], offset)
 
 
-def begin_and_die(arguments: Sequence[str], last: int, deaths: Path, behind: bool) -> None:
+def begin_and_die(arguments: Sequence[str], last: int, deaths: Path, after: bool) -> None:
     """Run the command, and die."""
-    mortal = Mortal(last, deaths, behind=behind)
+    mortal = Mortal(last, deaths, after=after)
     for name in CHANGES:
         setattr(SystemFileCalls, name, mortal.changing(getattr(SystemFileCalls, name)))
     Store.open_import = mortal.opening(Store.open_import)  # type: ignore[method-assign]
     run(arguments)
 
 
-def killed(arguments: Sequence[str], last: int, *, behind: bool) -> int:
+def killed(arguments: Sequence[str], last: int, *, after: bool) -> int:
     """Run the command in a process that dies; return how many changes it made before the last."""
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload([__name__])
     with TemporaryDirectory() as folder:
         deaths = Path(folder) / "deaths"
-        process = processes.Process(target=begin_and_die, args=(arguments, last, deaths, behind))
+        process = processes.Process(target=begin_and_die, args=(arguments, last, deaths, after))
         process.start()
         process.join()
         assert process.exitcode == -signal.SIGKILL

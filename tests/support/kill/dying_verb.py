@@ -1,4 +1,4 @@
-"""The command in a process that kills itself ahead of one of the changes that it makes to names."""
+"""The command in a process that kills itself before one of the changes that it makes to names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED = frozenset({"os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"}
 
 
 def run_and_die(arguments: Sequence[str], last: int) -> None:
-    """Run the command, and die ahead of the change that ``last`` others came before."""
+    """Run the command, and die before the change that follows ``last`` others."""
     made = count()
 
     def changing(event: str, given: tuple[Any, ...]) -> None:

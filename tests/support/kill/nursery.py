@@ -21,7 +21,7 @@ from typing import Any, Self
 
 REQUEST_BYTES_MAX = 65_536
 WAIT_S = 120.0
-"""For a signal to have its effect: a thread in a sync ends or stops only behind it."""
+"""For a signal to have its effect: a thread in a sync ends or stops only after it."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -84,15 +84,15 @@ class Process:
         assert self.is_gone(WAIT_S), "a killed process stays"
 
     def stop(self) -> None:
-        """Stop it between two instructions, and wait until every thread stands still."""
+        """Stop it between two instructions, and wait until every thread is stopped."""
         self._signal(signal.SIGSTOP)
         end = time.monotonic() + WAIT_S
-        while not self._stands_still():
-            assert time.monotonic() < end, "a stopped process goes on"
+        while not self._is_stopped():
+            assert time.monotonic() < end, "a stopped process continues"
             time.sleep(0.001)
 
-    def go_on(self) -> None:
-        """Let a stopped process go on."""
+    def resume(self) -> None:
+        """Let a stopped process continue."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
@@ -100,7 +100,7 @@ class Process:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
 
-    def _stands_still(self) -> bool:
+    def _is_stopped(self) -> bool:
         try:
             threads = os.listdir(f"/proc/{self.pid}/task")
             states = set()
@@ -118,7 +118,7 @@ class Nursery:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # In a session of its own: when a shell in whose process group the tests run ends, the
-        # kernel lets the stopped processes of that group go on.
+        # kernel resumes the stopped processes of that group.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.kill.nursery"],
             stdin=theirs.fileno(),
@@ -152,7 +152,7 @@ def serve(requests: socket.socket) -> None:
             return
         pid = os.fork()
         if not pid:
-            # Nobody may outlive the nursery, and a stopped child would for ever.
+            # No child may outlive the nursery, and a stopped one would for ever.
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             requests.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

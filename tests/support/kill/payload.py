@@ -21,7 +21,7 @@ class Record(NamedTuple):
         offset: where it begins in the segment.
         writer: who made it.
         sequence: the writer's number of it.
-        length: bytes behind its head.
+        length: bytes after its head.
     """
 
     offset: int
@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
 
 def record(writer: int, sequence: int, length: int) -> bytes:
-    """A record with ``length`` bytes behind its head."""
+    """A record with ``length`` bytes after its head."""
     head = _HEAD.pack(_MAGIC, length, writer, sequence)
     block = hashlib.blake2b(head, digest_size=64).digest()
     return head + (block * (length // 64 + 1))[:length]

@@ -32,7 +32,7 @@ def check_zombies_harmless(before: Tree, after: Tree, zombies: Collection[int]) 
     """Check that owners of the epochs ``zombies`` touched nothing but files of their own.
 
     A deletion that the log stated before its owner was fenced may come late: what it removes is of
-    that epoch or of an older one, and nobody needs it, which a look at the container shows.
+    that epoch or of an older one, and it is not needed, which a look at the container shows.
     """
     newest = max(zombies)
     for name, content in before.items():

@@ -38,7 +38,7 @@ START = 2**40
 
 
 class Clock(SystemEnvironment):
-    """An environment whose time stands still."""
+    """An environment whose time does not advance."""
 
     def time(self) -> float:
         return 1_700_000_000.0

@@ -47,7 +47,7 @@ def content(store: siltstone.Store) -> dict[str, Seen]:
 
 
 def content_of(folder: Path, fine: Collection[str] = ()) -> dict[str, Seen]:
-    """The same, of a store that nobody has open; it is checked as well."""
+    """The same, of a store that no process has open; it is checked as well."""
     with siltstone.open(folder, read_only=True) as store:
         assert [found for found in store.check(deep=True) if found.severity not in fine] == []
         return content(store)
@@ -67,11 +67,11 @@ class Died(BaseException):
 
 
 class Mortal:
-    """Dies at its ``last`` change of storage, before or behind the effect; then nothing works."""
+    """Dies at its ``last`` change of storage, before or after the effect; then nothing works."""
 
-    def __init__(self, last: int, *, behind: bool) -> None:
+    def __init__(self, last: int, *, after: bool) -> None:
         self.left = last
-        self.behind = behind
+        self.after = after
         self.dead = False
 
     def wrap(self, storage: ChunkStorage) -> MortalStorage:
@@ -93,12 +93,12 @@ class MortalStorage(WrappedChunkStorage):
         if mortal.left >= 0:
             return action()
         mortal.dead = True
-        if mortal.behind:
+        if mortal.after:
             action()
         raise Died
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
-        if self.mortal.left == 0 and not self.mortal.dead and not self.mortal.behind:
+        if self.mortal.left == 0 and not self.mortal.dead and not self.mortal.after:
             # Half a chunk under its name, as a folder may have it.
             self.mortal.dead = True
             data = b"".join(bytes(buffer) for buffer in buffers)
@@ -108,7 +108,7 @@ class MortalStorage(WrappedChunkStorage):
         super().create(name, buffers)
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        if self.mortal.left == 0 and not self.mortal.dead and not self.mortal.behind:
+        if self.mortal.left == 0 and not self.mortal.dead and not self.mortal.after:
             self.create(name, [bytes(piece) for piece in pieces])
         super().create_from(name, length, pieces)
 

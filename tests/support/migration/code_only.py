@@ -87,7 +87,7 @@ class Killed:
             if self.calls != self._number:
                 return real(storage, name, *more)
             self._dead = True
-            if self._how == "behind":
+            if self._how == "after":
                 real(storage, name, *more)
             elif self._how == "torn" and verb in ("create", "overwrite"):
                 data = b"".join(bytes(part) for part in more[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def beside(folder: Path, name: str, chunks: Path) -> Path:
+def moved_settings(folder: Path, name: str, chunks: Path) -> Path:
     chunks.mkdir(exist_ok=True)
     text = (folder / "siltstone.yaml").read_text(encoding="utf-8")
     found = folder / name

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class InlineEnvironment:
-    """An environment whose threads are the caller's own and whose clock stands still."""
+    """An environment whose threads are the caller's own and whose clock does not advance."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -246,7 +246,7 @@ class World:
         return bytes(buffer[:count])
 
     def joining(self, offset: int, target_id: int = 1, source_id: int = 2) -> Joining:
-        """A concat of the source's readable bytes behind ``offset`` bytes of the target."""
+        """A concat of the source's readable bytes after ``offset`` bytes of the target."""
         return Joining(
             target_id=target_id,
             source_id=source_id,

@@ -17,7 +17,7 @@ from tests.support.services.raw_azure import RawAzure
 
 
 def new_container(server: Azurite) -> tuple[str, RawAzure]:
-    """Make a container that nobody used."""
+    """Make a container that was never used."""
     name = f"c-{os.urandom(6).hex()}"
     raw = RawAzure(server.endpoint, name, server.key_id, server.secret)
     raw.make_container()
@@ -73,7 +73,7 @@ class AzureService:
         return [name[len(folder) :] for name in self.raw.names(folder)]
 
     def outside_write(self, name: str, content: bytes) -> None:
-        # Appends to a block blob are refused, whoever made it.
+        # Appends to a block blob are refused, whichever client made it.
         appends = self.settings.blobs is Blobs.APPEND
         write = self.raw.write_appended if appends else self.raw.write
         write(self.settings.folder + name, content)

@@ -32,7 +32,7 @@ def settings(endpoint: str, bucket: str, **more: Any) -> GcsSettings:
 
 
 def new_bucket(endpoint: str) -> RawGcs:
-    """Make a bucket that nobody used."""
+    """Make a bucket that was never used."""
     raw = RawGcs(endpoint, f"b-{os.urandom(6).hex()}")
     raw.make_bucket()
     return raw

@@ -16,7 +16,7 @@ from tests.support.services.raw_hdfs import RawHdfs
 
 
 class Door(TcpRelay):
-    """A way to the NameNode that can be shut, which takes no time, as its end and start would."""
+    """A way to the NameNode that can be shut, which takes no time; its end and start would."""
 
     is_shut = False
 
@@ -32,7 +32,7 @@ class Door(TcpRelay):
 
 
 def new_folder() -> str:
-    """A path that nobody used."""
+    """A path that was never used."""
     return f"/tests/{os.urandom(6).hex()}"
 
 
@@ -79,7 +79,7 @@ class HdfsService:
 
 @dataclass(kw_only=True)
 class StoppableHdfsService(HdfsService):
-    """The same, behind a door."""
+    """The same, reached through a door."""
 
     door: Door
 

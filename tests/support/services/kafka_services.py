@@ -17,7 +17,7 @@ CONTAINER = 3
 
 
 def new_topic() -> str:
-    """The beginning of the name of a topic that nobody used."""
+    """The beginning of the name of a topic that was never used."""
     return f"t-{os.urandom(6).hex()}"
 
 

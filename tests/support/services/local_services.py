@@ -102,7 +102,7 @@ class StoppableBucket(BucketService):
 
 @dataclass(kw_only=True)
 class StoppableFolder(FolderService):
-    """A folder on a disk that can fail every call; descriptors are freed all the same."""
+    """A folder on a disk that can fail every call; descriptors are freed anyway."""
 
     layer: FileLayer
 

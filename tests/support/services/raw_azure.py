@@ -15,7 +15,7 @@ VERSION = "2025-05-05"
 
 
 class _Kept:
-    """A connection that ends with whoever holds it."""
+    """A connection that ends with its holder."""
 
     def __init__(self, host: str) -> None:
         self.connection = http.client.HTTPConnection(host, timeout=30)

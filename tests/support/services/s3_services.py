@@ -42,7 +42,7 @@ def settings_of(server: S3Server, bucket: str, **more: Any) -> S3Settings:
 
 
 def new_bucket(server: S3Server) -> tuple[str, RawS3]:
-    """Make a bucket that nobody used."""
+    """Make a bucket that was never used."""
     name = f"b-{os.urandom(6).hex()}"
     raw = RawS3(server.endpoint, name, server.key_id, server.secret)
     raw.make_bucket()

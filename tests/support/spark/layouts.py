@@ -40,7 +40,7 @@ TRAIL = b"\ntrail"
 
 
 def expected_lines(data: bytes) -> list[bytes]:
-    """The lines of ``data`` as Python splits them; no line behind a last newline."""
+    """The lines of ``data`` as Python splits them; no line after a last newline."""
     lines = data.split(b"\n")
     return lines[:-1] if lines[-1] == b"" else lines
 
@@ -52,7 +52,7 @@ class LaidOut:
         data: all bytes that were ever appended.
         cuts: where chunks end, ascending; the last is the flushed length.
         start: start offset.
-        foreign: chunks hold other bytes before and behind the segment's.
+        foreign: chunks hold other bytes before and after the segment's.
         borders: where appends begin, as far as the store knows.
     """
 

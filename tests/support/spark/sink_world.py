@@ -133,7 +133,7 @@ class Sink:
 def new_sink(folder: Path, *, containers: int = 1) -> Iterator[Sink]:
     settings = siltstone.init(folder, containers=containers)
     text = settings.read_text()
-    # Each owner that comes behind a killed one writes a new file full of zeros.
+    # Each owner that comes after a killed one writes a new file full of zeros.
     settings.write_text(text.replace("path: ./tier1", "path: ./tier1\n    file_bytes: 1MiB"))
     with pytest.MonkeyPatch.context() as patch:
         yield Sink(folder, patch)

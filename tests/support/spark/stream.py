@@ -44,7 +44,7 @@ class Stream:
         return found
 
     def restart(self, **options: object) -> None:
-        """Go on from the checkpoint in another process, perhaps with other options."""
+        """Continue from the checkpoint in another process, perhaps with other options."""
         self.reader.stop()
         self.options.update({name: str(value) for name, value in options.items()})
         self.reader = self._make()

@@ -85,7 +85,7 @@ class Stub:
         faults: the next request of a kind is answered by the first of its faults.
         heeded: the kinds of conditions that are looked at.
         kept: how many bytes of a piece are kept, for the next pieces in order.
-        is_stopped: whether it answers nobody.
+        is_stopped: whether it answers no request.
     """
 
     def __init__(self, bucket: str = "bucket") -> None:
@@ -159,7 +159,7 @@ class Stub:
             return refused
         upload_id = f"u{len(self.uploads)}"
         self.uploads[upload_id] = (metadata, request.query, bytearray())
-        # The host is one that nobody may send credentials to.
+        # The host is one that no client may send credentials to.
         place = f"http://elsewhere.invalid/upload/storage/v1/b/{self.bucket}/o"
         return Reply(200, b"", {"Location": f"{place}?upload_id={upload_id}"})
 

@@ -142,7 +142,7 @@ def test_a_service_that_ignores_ranges_is_noticed(storage: S3ChunkStorage, stub:
         storage.read_into("s", 0, bytearray(20))
 
 
-def test_it_can_not_be_pickled(storage: S3ChunkStorage) -> None:
+def test_it_cannot_be_pickled(storage: S3ChunkStorage) -> None:
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(storage)
 

@@ -207,7 +207,7 @@ class Stub:
         return self._xml(f"<DeleteResult>{told}</DeleteResult>")
 
     def do_post_uploads(self, request: Request) -> Reply:
-        upload_id = f"u{next(self._upload_numbers)}"  # that of one that ended is not given again
+        upload_id = f"u{next(self._upload_numbers)}"  # the id of an ended one is not given again
         self.uploads[upload_id] = (request.key, {})
         return self._xml(
             "<InitiateMultipartUploadResult>"
@@ -318,7 +318,7 @@ def running(stub: Stub) -> Iterator[Stub]:
             pass
 
     class Server(ThreadingHTTPServer):
-        request_queue_size = 128  # of many connections at once none is refused
+        request_queue_size = 128  # so none of many connections at once is refused
 
         def handle_error(self, *_: Any) -> None:
             """A client that went away is part of many tests."""

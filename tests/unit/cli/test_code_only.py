@@ -405,7 +405,7 @@ def test_killed_at_any_call_it_goes_on(prepared: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("how", ["before", "behind"])
+@pytest.mark.parametrize("how", ["before", "after"])
 def test_killed_at_any_call_in_any_way_it_goes_on(prepared: Path, how: str) -> None:
     assert killed_at_every_call(prepared, how) > 10
 

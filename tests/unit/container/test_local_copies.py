@@ -41,7 +41,7 @@ async def downloads(made: World, *beside: str) -> int:
         return opened[-1]
 
     made.new_storage = recorded
-    reader = await made.open_reader(beside=beside)
+    reader = await made.open_reader(next_to=beside)
     made.new_storage = made_before
     assert [info.name for info in await reader.list_segments()] == sorted(NAMES)
     await reader.close()
@@ -64,7 +64,7 @@ async def test_a_linked_index_spares_the_replay_too() -> None:
         await owner.container.create_table("t")
         await owner.container.flush()
         await owner.container.close(flush="never")
-        reader = await made.open_reader(beside=("index",))
+        reader = await made.open_reader(next_to=("index",))
         stats = reader.stats()
         assert stats.checkpoint_version < stats.table_version
         assert reader._current().index.file_bytes() > 0

@@ -16,7 +16,7 @@ from siltstone.core.errors import ChunkError, ClosedError, Outcome
 from tests.support.stubs.gcs_stub import Reply, Request, Stub, broken, lost_reply
 
 
-def test_it_can_not_be_pickled(storage: GcsChunkStorage) -> None:
+def test_it_cannot_be_pickled(storage: GcsChunkStorage) -> None:
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(storage)
 

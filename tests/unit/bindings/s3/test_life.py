@@ -12,7 +12,7 @@ from siltstone.core.constants import MIB
 from tests.support.stubs.read_suite import (  # noqa: F401
     open_files,
     test_after_a_fork_the_child_is_told,
-    test_it_can_not_be_pickled,
+    test_it_cannot_be_pickled,
     test_secrets_are_not_in_its_name,
 )
 from tests.support.stubs.s3_stub import Stub, broken

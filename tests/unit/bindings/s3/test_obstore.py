@@ -38,7 +38,7 @@ from tests.support.stubs.read_suite import (  # noqa: F401
     test_a_stat_is_one_head,
     test_after_a_fork_the_child_is_told,
     test_another_range_than_was_asked_for_is_refused,
-    test_it_can_not_be_pickled,
+    test_it_cannot_be_pickled,
     test_secrets_are_not_in_its_name,
 )
 from tests.support.stubs.s3_stub import HTTP_DATE, Reply, Request, Stub, refusal

@@ -92,7 +92,7 @@ def test_a_backup_that_died_anywhere_is_not_listed_and_goes_on(
         store.segment("b").append(b"tail")
         last = content(store)
         for number in itertools.count():
-            mortal = Mortal(number, behind=behind)
+            mortal = Mortal(number, after=behind)
             alive = dying(monkeypatch, PLACE, mortal)
             with suppress(Died):
                 create_backup(folder, place, executor=LocalExecutor(1), takeover=True)
@@ -132,7 +132,7 @@ def test_a_collection_that_died_anywhere_took_nothing_that_is_named(
             ),
             lambda: collect_backups(place, takeover=True),
         ):
-            mortal = Mortal(number % 7, behind=bool(number % 2))
+            mortal = Mortal(number % 7, after=bool(number % 2))
             alive = dying(monkeypatch, PLACE, mortal)
             with suppress(Died):
                 work()
@@ -158,7 +158,7 @@ def test_a_restore_that_died_anywhere_goes_on(
         create_backup(folder, place)
     target = tmp_path / "new"
     for number in range(40):
-        mortal = Mortal(number // 2 if behind else number, behind=behind)
+        mortal = Mortal(number // 2 if behind else number, after=behind)
         ends = [
             dying(monkeypatch, (assemble, "load_chunk_storage"), mortal),
             dying(monkeypatch, (prefilled_init, "storage_at"), mortal),

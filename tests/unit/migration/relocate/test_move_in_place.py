@@ -11,7 +11,7 @@ from siltstone.migration.relocate.switch import copy_storage, switch_storage
 from tests.support.migration.adopted_objects import adopt
 from tests.support.migration.adopted_objects import folder as folder
 from tests.support.migration.backups import tmp_path as tmp_path
-from tests.support.migration.moved_store import beside
+from tests.support.migration.moved_store import moved_settings
 
 
 @pytest.mark.slow
@@ -19,7 +19,7 @@ from tests.support.migration.moved_store import beside
 def test_a_name_that_comes_again_has_its_own_bytes_at_the_new_place(
     folder: Path, more: tuple[str, ...]
 ) -> None:
-    new = beside(folder, "new.yaml", folder / "elsewhere")
+    new = moved_settings(folder, "new.yaml", folder / "elsewhere")
     kept = folder / "chunks" / "kept"
     kept.write_bytes(b"kept")
     with siltstone.open(folder) as store:

@@ -21,7 +21,7 @@ from siltstone.core.errors import FencedError, StoreNotFoundError
 from siltstone.migration.relocate.switch import switch_storage
 from siltstone.store.assemble import Assembly
 from tests.support.migration.backups import content_of, noise, tmp_path
-from tests.support.migration.moved_store import beside
+from tests.support.migration.moved_store import moved_settings
 from tests.support.stores import make_store
 
 __all__ = ["tmp_path"]
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_store_that_is_taken_over_meanwhile_stays_where_it_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    new = beside(folder, "new.yaml", folder / "elsewhere")
+    new = moved_settings(folder, "new.yaml", folder / "elsewhere")
     taken: list[siltstone.Store] = []
 
     def take(now: str) -> None:
@@ -80,7 +80,7 @@ def test_a_store_that_is_taken_over_meanwhile_stays_where_it_is(
 def test_who_began_to_open_a_store_before_it_was_switched_does_not_own_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, takeover: bool
 ) -> None:
-    new = beside(folder, "new.yaml", folder / "elsewhere")
+    new = moved_settings(folder, "new.yaml", folder / "elsewhere")
     expected = content_of(folder)
     opened = Assembly.open_owner
 

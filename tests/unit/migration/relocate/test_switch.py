@@ -34,7 +34,7 @@ from tests.support.migration.backups import (
     silent,
     tmp_path,
 )
-from tests.support.migration.moved_store import beside
+from tests.support.migration.moved_store import moved_settings
 from tests.support.stores import make_store
 
 __all__ = ["tmp_path"]
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def new(folder: Path) -> Path:
     """The settings of the new place, a folder."""
-    return beside(folder, "new.yaml", folder / "elsewhere")
+    return moved_settings(folder, "new.yaml", folder / "elsewhere")
 
 
 def fill(store: siltstone.Store, round_number: int) -> None:
@@ -132,7 +132,7 @@ def test_a_switch_that_died_anywhere_is_repeated(
     make = open_storage
     for number in range(12):
         for behind in (False, True):
-            mortal = Mortal(number, behind=behind)
+            mortal = Mortal(number, after=behind)
             with monkeypatch.context() as patch:
                 patch.setattr(switch, "open_storage", lambda *a, m=mortal: m.wrap(make(*a)))
                 try:
@@ -165,13 +165,13 @@ def test_what_was_switched_half_goes_to_no_other_place(
         patch.setattr(switch, "_name", die)
         with pytest.raises(Died):
             switch_storage(folder, new)
-    other = beside(folder, "other.yaml", folder / "other")
+    other = moved_settings(folder, "other.yaml", folder / "other")
     with pytest.raises(StoreError, match="moved already"):
         switch_storage(folder, other)
     begun = make_store(tmp_path / "begun", containers=1)
     with siltstone.open(begun) as store:
         store.create("b").append(b"b")
-    copy_storage(begun, beside(begun, "new.yaml", folder / "other"))
+    copy_storage(begun, moved_settings(begun, "new.yaml", folder / "other"))
     with pytest.raises(StoreError, match="moved already"):
         switch_storage(folder, other)
     switch_storage(folder, new)
@@ -187,7 +187,7 @@ def test_what_came_behind_a_switch_that_died_comes_with_the_next_one(
     copy_storage(folder, new)
     make, deaths = open_storage, 0
     for number in range(40):
-        mortal = Mortal(number, behind=True)
+        mortal = Mortal(number, after=True)
         with monkeypatch.context() as patch, suppress(Died):
             patch.setattr(switch, "open_storage", lambda *a, m=mortal: m.wrap(make(*a)))
             switch_storage(folder, new, executor=LocalExecutor(1))
@@ -272,7 +272,7 @@ def test_a_place_that_is_something_elses_is_refused(
     with siltstone.open(folder) as store:
         store.create("a").append(b"a")
     other = make_store(tmp_path / "other", containers=1)
-    settings = beside(folder, "wrong.yaml", other / "chunks")
+    settings = moved_settings(folder, "wrong.yaml", other / "chunks")
     taken = files(other)
     for work in (copy_storage, switch_storage):
         with pytest.raises(StoreError, match="not empty"):
@@ -296,10 +296,10 @@ def test_the_old_place_of_another_store_is_refused(folder: Path, tmp_path: Path)
     with siltstone.open(other) as store:
         store.create("b").append(noise(10_000))
         store.flush()
-    switch_storage(other, beside(other, "new.yaml", other / "elsewhere"))
+    switch_storage(other, moved_settings(other, "new.yaml", other / "elsewhere"))
     with siltstone.open(folder) as store:
         store.create("a").append(b"a")
-    settings = beside(folder, "wrong.yaml", other / "chunks")
+    settings = moved_settings(folder, "wrong.yaml", other / "chunks")
     taken = files(other)
     for work in (copy_storage, switch_storage):
         with pytest.raises(StoreError, match="not empty"):

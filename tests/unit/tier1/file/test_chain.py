@@ -24,7 +24,7 @@ from tests.support.file_log.chain_world import (
     Frames,
     Log,
     first_header,
-    header_behind,
+    header_after,
     next_header,
 )
 from tests.support.file_log.log_world import LINEAGE
@@ -48,7 +48,7 @@ def two_epochs(log: Log, frames: Frames, *, crash_at: int = 3) -> list[LogFileHe
     log.put(first, a, b)
     log.put(second, c, d)
     copy = (b, c, d)[crash_at - 2]
-    newest = header_behind(5, 2, crash_at, frames.crcs[crash_at - 1], copy)
+    newest = header_after(5, 2, crash_at, frames.crcs[crash_at - 1], copy)
     log.put(newest, copy, frames.make(5, crash_at))
     return [first, second, newest]
 
@@ -90,7 +90,7 @@ def test_the_chain_goes_from_file_to_file_and_epoch_to_epoch(log: Log, frames: F
 def test_an_epoch_without_a_copy_is_continued_all_the_same(log: Log, frames: Frames) -> None:
     frame = frames.make(1, 0)
     log.put(first_header(1), frame)
-    newest = header_behind(2, 1, 1, frames.crcs[0])
+    newest = header_after(2, 1, 1, frames.crcs[0])
     log.put(newest, frames.make(2, 1))
     assert [part.copy for part in build_view(log.folder).ranges] == [None, None]
 
@@ -108,7 +108,7 @@ def test_a_file_without_a_header_hides_none_behind_it(log: Log, frames: Frames) 
     log.put(first_header(2), frames.make(2, 0))
     for epoch in (1, 3):
         log.file(epoch, 0).write_bytes(bytes(FRAMES_OFFSET))
-    log.put(header_behind(4, 2, 1, frames.crcs[0]), frames.make(4, 1))
+    log.put(header_after(4, 2, 1, frames.crcs[0]), frames.make(4, 1))
     log.file(4, 1).write_bytes(bytes(FRAMES_OFFSET))
     view = build_view(log.folder)
     assert [key.epoch for key in view.keys] == [1, 2, 3, 4, 4]
@@ -128,7 +128,7 @@ def test_truncation_takes_whole_epochs_and_first_files(log: Log, frames: Frames)
 def test_an_epoch_that_left_no_frame_is_passed_over(log: Log, frames: Frames) -> None:
     first, second, _ = two_epochs(log, frames, crash_at=4)
     log.file(5, 0).unlink()
-    void = header_behind(6, 2, 4, frames.crcs[3])
+    void = header_after(6, 2, 4, frames.crcs[3])
     log.put(void)
     view = build_view(log.folder)
     assert view.statement == void.statement == (2, 4, frames.crcs[3])
@@ -156,7 +156,7 @@ def test_the_lineage_is_that_of_the_newest_frame(log: Log, frames: Frames) -> No
     log.put(replace(first_header(1), lineage=OTHER))
     assert build_view(log.folder).lineage == OTHER
     log.put(first_header(1), frames.make(1, 0))
-    log.put(replace(header_behind(2, 1, 1, frames.crcs[0]), lineage=OTHER))
+    log.put(replace(header_after(2, 1, 1, frames.crcs[0]), lineage=OTHER))
     view = build_view(log.folder)
     assert view.lineage == LINEAGE
     assert view.headers_seen == {LINEAGE, OTHER}
@@ -199,13 +199,13 @@ def test_files_of_one_epoch_say_the_same(
 ) -> None:
     for index in range(3):
         frames.make(3, index)
-    first = header_behind(3, 2, 3, frames.crcs[2])
+    first = header_after(3, 2, 3, frames.crcs[2])
     frame = frames.make(3, 3)
     second = next_header(first, 4, frames.crcs[3])
     log.put(first, frame)
     log.put(changed(second, field), frames.make(3, 4))
     if not is_newest:
-        log.put(header_behind(4, 3, 5, frames.crcs[4]), frames.make(4, 5))
+        log.put(header_after(4, 3, 5, frames.crcs[4]), frames.make(4, 5))
     reported(log, 3, 1, "header contradicts the file before it")
 
 
@@ -231,15 +231,15 @@ def test_a_missing_file_is_reported(log: Log, number: int) -> None:
 
 
 def test_a_predecessor_that_begins_behind_its_end_is_reported(log: Log) -> None:
-    log.put(header_behind(4, 1, 3, 5))
-    log.put(header_behind(6, 4, 3, 5))
+    log.put(header_after(4, 1, 3, 5))
+    log.put(header_after(6, 4, 3, 5))
     reported(log, 6, 0, "the predecessor begins after its stated end")
 
 
 @pytest.mark.parametrize("begins", [3, 4])
 def test_a_file_behind_the_stated_end_alone_is_void(log: Log, begins: int) -> None:
-    log.put(replace(header_behind(4, 1, 3, 5), first_index=begins, number=1))
-    newer = header_behind(6, 4, 3, 5)
+    log.put(replace(header_after(4, 1, 3, 5), first_index=begins, number=1))
+    newer = header_after(6, 4, 3, 5)
     log.put(newer)
     view = build_view(log.folder)
     assert [part.header for part in view.ranges] == [newer]
@@ -264,7 +264,7 @@ def test_frames_under_the_damaged_header_of_any_file_are_reported(
 ) -> None:
     """Of an older epoch, behind the newest file while its owner did not end it, of a newer one."""
     log.put(first_header(1), frames.make(1, 0))
-    newest = header_behind(2, 1, 1, frames.crcs[0])
+    newest = header_after(2, 1, 1, frames.crcs[0])
     last = frames.make(2, 1, b"", kind=KIND_BATCH if epoch == 2 else KIND_END)
     log.put(newest, last)
     damaged = replace(first_header(epoch), number=number)
@@ -297,7 +297,7 @@ def test_what_contradicts_is_looked_at_five_times(log: Log, listings: int) -> No
 
 def test_a_file_that_goes_meanwhile_is_not_missed(log: Log, frames: Frames) -> None:
     log.put(first_header(1), frames.make(1, 0))
-    gone = log.put(header_behind(2, 1, 1, frames.crcs[0]))
+    gone = log.put(header_after(2, 1, 1, frames.crcs[0]))
 
     def remove(call: Call) -> None:
         if call.kind == "open" and call.target == str(gone):

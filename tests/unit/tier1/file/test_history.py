@@ -12,7 +12,7 @@ from siltstone.core.errors import CorruptDataError, LogTruncatedError
 from siltstone.core.records.log_file_header import FRAMES_OFFSET
 from siltstone.tier1.file.chain import build_view
 from siltstone.tier1.file.history import read_frames
-from tests.support.file_log.chain_world import Frames, Log, first_header, header_behind, next_header
+from tests.support.file_log.chain_world import Frames, Log, first_header, header_after, next_header
 
 LARGE = bytes(200 * KIB)
 """More than one such frame does not fit into what is read at a time."""
@@ -27,7 +27,7 @@ def taken_over(log: Log, frames: Frames) -> tuple[Path, bytes]:
     """Epoch 1 with frames 0 and 1, epoch 2 with a copy of the last one and its own; the first."""
     a, b = frames.make(1, 0), frames.make(1, 1)
     old = log.put(first_header(1), a, b)
-    log.put(header_behind(2, 1, 2, frames.crcs[1], b), b, frames.make(2, 2))
+    log.put(header_after(2, 1, 2, frames.crcs[1], b), b, frames.make(2, 2))
     return old, a
 
 
@@ -71,7 +71,7 @@ def test_a_copy_of_another_frame_is_none(log: Log, frames: Frames) -> None:
     other = frames.make(1, 1, b"other")
     second = frames.make(1, 1)
     log.put(first_header(1), first, second)
-    log.put(header_behind(2, 1, 2, frames.crcs[1], other), other, frames.make(2, 2))
+    log.put(header_after(2, 1, 2, frames.crcs[1], other), other, frames.make(2, 2))
     assert read(log) == [0, 1, 2]
 
 
