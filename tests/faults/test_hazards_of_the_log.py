@@ -125,7 +125,7 @@ class Scene:
         self.newer.run(work())
 
     def is_current(self) -> bool:
-        """Whether the newer owner is one. Not if the older one made its claim after all."""
+        """Whether the newer owner has the log: not if the older one made its claim after all."""
 
         async def work() -> bool:
             if self.owner is None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def test_a_boot_that_finds_frames_of_a_newer_epoch_is_fenced() -> None:
-    """It must not state them as its own: the next owner would find the log to be another one."""
+    """It must not state them as its own: the next owner would take the log for another one."""
     async with world() as made:
         first = await made.open()
         await first.container.create("a")

@@ -3,7 +3,7 @@
 What may fail: the older owner is paused before or after any call of a life that uses every
 verb, its boot included; the newer one takes over and boots again, writes, truncates, concats,
 collects garbage, writes checkpoints or merges chunks. What must hold: what the older one
-acknowledged is there; what the newer one did stays as it did it; the older one acknowledges nothing
+acknowledged is there; what the newer one did stays unchanged; the older one acknowledges nothing
 more and destroys nothing that is needed, then and for an owner without a local index.
 """
 

@@ -15,7 +15,7 @@ class Ageing(Lives):
     """Rules, and rounds by them."""
 
     async def set_rule(self) -> None:
-        """Let segments be shortened that clients share; never those that are to be joined."""
+        """A rule shortens segments that clients share, never those that are to be joined."""
         segment = self._some()
         prefix = segment is None or self._chance.random() < 0.6
         kinds = ("s/", "s/1", "r/")
@@ -76,7 +76,7 @@ class Ageing(Lives):
         return await self._slot.container.retention.rules()
 
     async def retain(self) -> None:
-        """Go by the rules now."""
+        """Apply the rules now."""
 
         async def call() -> bool:
             async for cut in self._slot.container.retention.round():

@@ -149,7 +149,7 @@ async def _check_imports(host: Host, index: int, chunk_names: set[str]) -> None:
 
 
 async def _look(host: Host) -> None:
-    """Look at everything twice: what the first look taught, the second one has to agree with."""
+    """Look at everything twice: the second look has to agree with what the first one showed."""
     for application in host.applications:
         for _ in range(2):
             await application.look_at_all()

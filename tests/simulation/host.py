@@ -182,7 +182,7 @@ class Host:
         return all(e == ledger.epoch for e, ledger in zip(epochs, self.world.ledgers, strict=True))
 
     def leave(self) -> None:
-        """Let its clients come to their end."""
+        """Let its clients finish."""
         for application in self.applications:
             application.leaving = True
 

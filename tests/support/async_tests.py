@@ -19,7 +19,7 @@ from siltstone.testing.virtual_time import Clock, VirtualLoop
 
 
 class _JumpingLoop(VirtualLoop):
-    """A loop that tells what time it lives on.
+    """A loop that gives access to its time.
 
     Attributes:
         clock: its time.

@@ -1,4 +1,4 @@
-"""Owners on several machines, which see of one another what the broker shows."""
+"""Owners on several machines, which know of one another only what the broker shows."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from tests.support.container.container_world import Owner, World
 
 
 def claim(made: World, owner: Owner) -> None:
-    """Take the log over, and leave it at that."""
+    """Take the log over, and do nothing else."""
     lineage = inside.parts(owner.container).journal.lineage
     epoch = made.new_log().claim(
         lineage=lineage, new=False, above=0, takeover=True, owner="a newer one"

@@ -21,7 +21,7 @@ from tests.support.memory_folder import folder_in_memory
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """In memory: every object is synced, and no disk is tried here."""
+    """In memory: every object is synced, and no disk is tested here."""
     with folder_in_memory(tmp_path) as folder:
         yield folder
 

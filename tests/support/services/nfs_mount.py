@@ -20,7 +20,7 @@ from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageC
 from tests.support.services.local_services import FolderService
 
 MOUNTS = "SILTSTONE_NFS_MOUNTS"
-"""The variable with the three mounts, the outer one last, apart by ``:``."""
+"""The variable with the three mounts, the outer one last, separated by ``:``."""
 
 
 class MountService:

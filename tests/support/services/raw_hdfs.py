@@ -103,7 +103,7 @@ class RawHdfs:
                 if answer.status not in (302, 307):
                     return answer.status, content
                 parts = urlsplit(answer.getheader("Location") or "")
-                # Its path may be spelled another way: Java unites letters and their accents.
+                # Its path may be spelled another way: Java combines letters with their accents.
                 host, target = parts.netloc, f"{target.partition('?')[0]}?{parts.query}"
             finally:
                 connection.close()
