@@ -39,7 +39,7 @@ def test_the_parts_in_spark_run(name: str, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.usefixtures("versitygw", "s3_plugin")
 def test_the_part_s3_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_beside_plugins("s3", tmp_path, monkeypatch)
+    check_with_plugins("s3", tmp_path, monkeypatch)
 
 
 @pytest.mark.soak
@@ -47,7 +47,7 @@ def test_the_part_s3_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_part_gcs_runs_where_its_server_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_beside_plugins("gcs", tmp_path, monkeypatch)
+    check_with_plugins("gcs", tmp_path, monkeypatch)
 
 
 @pytest.mark.soak
@@ -55,7 +55,7 @@ def test_the_part_gcs_runs_where_its_server_is(
 def test_the_part_azure_runs_where_its_server_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_beside_plugins("azure", tmp_path, monkeypatch)
+    check_with_plugins("azure", tmp_path, monkeypatch)
 
 
 @pytest.mark.soak
@@ -63,7 +63,7 @@ def test_the_part_azure_runs_where_its_server_is(
 def test_the_part_hdfs_runs_where_its_server_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_beside_plugins("hdfs", tmp_path, monkeypatch)
+    check_with_plugins("hdfs", tmp_path, monkeypatch)
 
 
 @pytest.mark.soak
@@ -71,7 +71,7 @@ def test_the_part_hdfs_runs_where_its_server_is(
 def test_the_part_kafka_runs_where_its_broker_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_beside_plugins("kafka", tmp_path, monkeypatch)
+    check_with_plugins("kafka", tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(("name", "server"), OPTIONAL.items())
@@ -85,7 +85,7 @@ def test_a_part_says_which_server_it_needs(
     assert f"python -m services fetch {server}" in capsys.readouterr().err
 
 
-def check_beside_plugins(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_with_plugins(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the processes of a part find plugins where this one does."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     folder = tmp_path / "work"
@@ -114,7 +114,7 @@ def test_more_is_better_whatever_the_unit() -> None:
     assert "inf" in nothing.row
 
 
-def test_nobody_always_comes_second() -> None:
+def test_no_side_always_comes_second() -> None:
     clock: Iterator[int] = count()
     first, second = figure.alternate(2, lambda: next(clock), lambda: next(clock))
     assert (first, second) == ([0, 3], [1, 2])

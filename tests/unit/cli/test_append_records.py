@@ -48,7 +48,7 @@ RECORDS = prefixed(*(Random(number).randbytes(number) for number in range(200)))
         ),
     ],
 )
-def test_a_stream_is_cut_behind_its_records_however_it_arrives(
+def test_a_stream_is_cut_after_its_records_however_it_arrives(
     make: Callable[[], RecordCutter], data: bytes, expected: list[bytes]
 ) -> None:
     for step in range(1, len(data) + 2):
@@ -142,7 +142,7 @@ def test_a_repeat_of_one_append_tells_where_it_is(command: Command, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_repeat_from_a_later_record_goes_on(command: Command, tmp_path: Path) -> None:
+def test_a_repeat_from_a_later_record_continues(command: Command, tmp_path: Path) -> None:
     whole, rest, more = tmp_path / "whole", tmp_path / "rest", tmp_path / "more"
     whole.write_bytes(b"0\n1\n2\n")
     rest.write_bytes(b"2\n3\n")
@@ -252,10 +252,10 @@ def test_an_interrupt_tells_what_is_durable_and_where(
         length = store.segment("a").info().length
     assert 6 < length < 2_010
     assert (told["offset"], told["length"], told["complete"]) == (6, length - 6, False)
-    goes_on = "; the same command continues where it stopped" if "--writer" in options else ""
+    hint = "; the same command continues where it stopped" if "--writer" in options else ""
     assert ran.err == (
         f"siltstone: interrupted; the first {length - 6} bytes are durable, "
-        f"from offset 6 up to {length}{goes_on}\n"
+        f"from offset 6 up to {length}{hint}\n"
     )
 
 

@@ -31,7 +31,7 @@ def files(folder: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-def test_a_check_goes_on_behind_an_earlier_one(folder: Path, files: list[Path]) -> None:
+def test_a_check_continues_where_an_earlier_one_stopped(folder: Path, files: list[Path]) -> None:
     files[1].write_bytes(b"wrong" * 200)
     files[4].write_bytes(b"wrong" * 200)
     steps: list[siltstone.CheckProgress] = []

@@ -62,7 +62,7 @@ def small(folder: Path) -> Path:
     )
 
 
-def names_beside(store: Store, name: str, number: int) -> list[str]:
+def neighbour_names(store: Store, name: str, number: int) -> list[str]:
     """Names that share the container of another one."""
     index = store.container_index(name)
     return [one for one in map("s{}".format, range(30)) if store.container_index(one) == index][
@@ -171,7 +171,7 @@ def test_a_concat_of_few_bytes_is_copied_and_a_larger_one_is_refused(
     place = written(folder / "chunks" / "old", {"a$header": header, "a$offset.0": "abcde"})
     begin(command, place)
     with siltstone.open(folder) as store:
-        few, many = names_beside(store, "a", 2)
+        few, many = neighbour_names(store, "a", 2)
         for name, data in ((few, [b"joined"]), (many, 3 * [bytes(MIB // 2)])):
             store.create(name)
             for part in data:
@@ -202,7 +202,7 @@ def test_what_would_pass_the_layout_by_is_refused(
         with pytest.raises(SegmentExistsError, match=r"foreign\$header"):
             store.create("foreign")
         with pytest.raises(CapabilityError, match="finalise its migration"):
-            store.segment("a").rename(names_beside(store, "a", 1)[0])
+            store.segment("a").rename(neighbour_names(store, "a", 1)[0])
         with pytest.raises(CapabilityError, match="takes no imports"):
             store.open_import("job", "a")
         assert {one.name for one in store.list()} == {"a", "b"}
@@ -212,7 +212,7 @@ def test_what_would_pass_the_layout_by_is_refused(
 
 
 @pytest.mark.slow
-def test_real_layouts_go_on(command: Command, folder: Path) -> None:
+def test_real_layouts_continue(command: Command, folder: Path) -> None:
     place = golden_tree(folder / "chunks" / "old")
     before = fingerprint(place)
     ran = begin(command, place, "--dry-run", "--json")
@@ -269,7 +269,7 @@ MORE_SEEDS = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 9)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, *MORE_SEEDS])
-def test_random_lives_go_on_as_the_original_reads_them(
+def test_random_lives_continue_as_the_original_reads_them(
     command: Command, folder: Path, seed: int
 ) -> None:
     """Six random layouts, with deaths, and then a random life in the store, with several owners.
@@ -399,14 +399,14 @@ def prepared(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_killed_at_any_call_it_goes_on(prepared: Path) -> None:
+def test_killed_at_any_call_it_continues(prepared: Path) -> None:
     """After the n-th call that changes a file nothing reaches long-term storage any more."""
     assert killed_at_every_call(prepared, "torn") > 10
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("how", ["before", "after"])
-def test_killed_at_any_call_in_any_way_it_goes_on(prepared: Path, how: str) -> None:
+def test_killed_at_any_call_in_any_way_it_continues(prepared: Path, how: str) -> None:
     assert killed_at_every_call(prepared, how) > 10
 
 
@@ -569,7 +569,7 @@ def test_finalised_the_store_is_like_any_other(command: Command, folder: Path, s
     with siltstone.open(folder) as store:
         store.segment("a").append(b"nopq")
         store.create("with&").append(b"anything")
-        store.segment("b").rename(names_beside(store, "b", 1)[0])
+        store.segment("b").rename(neighbour_names(store, "b", 1)[0])
         store.flush()
         assert store.segment("a").read(0, 99) == b"abcdefghijklmnopq"
         assert store.segment("a").info().attributes == {}
@@ -585,7 +585,7 @@ def test_finalised_the_store_is_like_any_other(command: Command, folder: Path, s
 
 
 @pytest.mark.slow
-def test_a_layout_of_hdfs_goes_on(command: Command, folder: Path) -> None:
+def test_a_layout_of_hdfs_continues(command: Command, folder: Path) -> None:
     files = {f"{key}_{'7' if key == 'a$header' else 'sealed'}": text for key, text in TWO.items()}
     files |= {"b$header_sealed": "maxsize=9&0=b$offset.0&", "b$offset.0_sealed": "xyz"}
     files |= {"c_3": "bare", "d$header_9": "maxsize=9&"}
@@ -626,7 +626,7 @@ def test_a_layout_of_hdfs_goes_on(command: Command, folder: Path) -> None:
     assert shown(folder) == expected
 
 
-def test_a_service_whose_files_can_not_grow(command: Command, tmp_path: Path) -> None:
+def test_a_service_whose_files_cannot_grow(command: Command, tmp_path: Path) -> None:
     store = siltstone.init(tmp_path / "far", binding="memory", options={"name": "code only"}).parent
     ran = command("migrate", "legacy", "storage:old", "--mode", "code_only", store=str(store))
     assert ran.code == 1
@@ -634,7 +634,7 @@ def test_a_service_whose_files_can_not_grow(command: Command, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_what_can_not_go_on_is_told_beforehand(command: Command, folder: Path) -> None:
+def test_what_cannot_continue_is_told_in_advance(command: Command, folder: Path) -> None:
     place = written(
         folder / "chunks" / "old",
         {
@@ -672,7 +672,7 @@ def test_headers_of_what_is_refused_are_not_read(command: Command, folder: Path)
 
 
 @pytest.mark.slow
-def test_a_restored_store_does_not_go_on_in_what_is_no_layout_there(
+def test_a_restored_store_does_not_continue_in_what_is_no_layout_there(
     command: Command, folder: Path, small: Path, tmp_path: Path
 ) -> None:
     begin(command, small)

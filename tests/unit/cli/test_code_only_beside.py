@@ -78,7 +78,7 @@ def test_a_recovery_keeps_what_is_known_and_ends_the_writing(
 
 
 @pytest.mark.slow
-def test_a_rollback_behind_a_recovery_gives_no_segment_other_bytes(
+def test_a_rollback_after_a_recovery_gives_no_segment_other_bytes(
     command: Command, folder: Path, lost: Path
 ) -> None:
     assert command("recover", "--accept-loss").code == 0
@@ -94,7 +94,7 @@ def test_a_rollback_behind_a_recovery_gives_no_segment_other_bytes(
 
 
 @pytest.mark.slow
-def test_a_rollback_behind_a_recovery_that_lost_nothing_succeeds(
+def test_a_rollback_after_a_recovery_that_lost_nothing_succeeds(
     command: Command, folder: Path, place: Path
 ) -> None:
     shutil.rmtree(folder / "tier1")

@@ -241,7 +241,7 @@ def test_what_another_owner_finds_in_the_place_of_its_files_is_left_as_well(
 
 
 @pytest.mark.slow
-def test_files_of_a_truncated_part_go_one_behind_the_other(
+def test_files_of_a_truncated_part_go_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever reads the layout meanwhile, or after a death, finds no gap in a segment."""

@@ -61,7 +61,7 @@ def test_a_layout_whose_folder_went_with_its_last_file_can_be_ended(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["rollback", "finalise"])
-def test_a_layout_whose_folder_went_goes_on_with_what_is_created(
+def test_a_layout_whose_folder_went_continues_with_what_is_created(
     command: Command, folder: Path, small: Path, verb: str
 ) -> None:
     emptied(command, folder, small)
@@ -80,7 +80,7 @@ def test_a_layout_whose_folder_went_goes_on_with_what_is_created(
 @pytest.mark.parametrize(
     ("verb", "call"), [("rollback", "release_adoption"), ("finalise", "finalise_adoption")]
 )
-def test_an_end_that_died_goes_on_without_the_folder(
+def test_an_end_that_died_continues_without_the_folder(
     command: Command, folder: Path, small: Path, verb: str, call: str
 ) -> None:
     def fail(*_: object) -> None:
@@ -147,7 +147,7 @@ def test_a_layout_of_which_only_segments_without_header_stay_is_known_by_them(
 
 
 @pytest.mark.slow
-def test_a_rollback_that_died_goes_on_where_only_a_segment_without_header_stays(
+def test_a_rollback_that_died_continues_where_only_a_segment_without_header_stays(
     command: Command, folder: Path
 ) -> None:
     def fail(*_: object) -> None:

@@ -78,7 +78,7 @@ def test_a_container_whose_log_is_lost_hides_no_other(
 
 
 @pytest.mark.slow
-def test_a_container_whose_log_can_not_be_looked_at_hides_no_other(
+def test_a_container_whose_log_cannot_be_looked_at_hides_no_other(
     command: Command, folder: Path
 ) -> None:
     siltstone.open(folder).close()

@@ -105,7 +105,7 @@ def cut_before(folder: Path, index: int, frames: list[FrameView]) -> None:
 
 
 @pytest.mark.slow
-def test_storage_that_can_not_be_written(command: Command, written: Path) -> None:
+def test_storage_that_cannot_be_written(command: Command, written: Path) -> None:
     (written / "chunks" / "system" / "doctor").write_text("no folder")
     code, found = _by_name(command)
     assert code == 1

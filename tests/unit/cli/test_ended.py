@@ -164,7 +164,7 @@ VERBS: dict[str, tuple[bool, list[str]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
-def test_an_interrupt_ends_a_job_at_once_and_says_whether_it_goes_on(
+def test_an_interrupt_ends_a_job_at_once_and_says_whether_it_continues(
     verb: str, original: Path, command: Command, tmp_path: Path, watch: Watch
 ) -> None:
     continues, arguments = VERBS[verb]
@@ -201,7 +201,7 @@ ENDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ENDS)
-def test_a_verb_without_a_job_says_that_it_goes_on(
+def test_a_verb_without_a_job_says_that_it_continues(
     verb: str, original: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of rollbacks and ends the tests of these verbs try every step as the last one."""

@@ -265,7 +265,9 @@ KILLS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("in_place", [False, True])
-def test_what_was_killed_goes_on(command: Command, folder: Path, old: Path, in_place: bool) -> None:
+def test_what_was_killed_continues(
+    command: Command, folder: Path, old: Path, in_place: bool
+) -> None:
     """Killed wherever it is; what runs to its end then leaves all of it, once."""
     files = tree(old)
     random = Random(3)
@@ -459,7 +461,7 @@ def test_an_unreadable_file_is_named(command: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_that_can_not_be_read_is_named(
+def test_a_file_that_cannot_be_read_is_named(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree(tmp_path / "in")
@@ -482,7 +484,7 @@ def failing(error: Exception) -> Callable[..., None]:
 
 
 @pytest.mark.slow
-def test_a_full_disk_leaves_nothing_behind(
+def test_a_full_disk_leaves_nothing(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = tree(tmp_path / "in")

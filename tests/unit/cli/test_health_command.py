@@ -22,9 +22,9 @@ from tests.support.command import Command
 def test_a_store_in_good_order(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"x")
-        beside = command("health", "--json")
+        owned = command("health", "--json")
         assert [one.state for one in store.health()] == [HealthState.OK] * 2
-    for ran in (beside, command("health", "--json")):
+    for ran in (owned, command("health", "--json")):
         assert ran.code == 0
         (value,) = ran.values
         assert value["state"] == "ok"

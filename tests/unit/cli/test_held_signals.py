@@ -60,7 +60,7 @@ def test_a_signal_is_held_to_the_end_and_not_lost(number: signal.Signals) -> Non
         signal.signal(number, before)
 
 
-def test_beside_spark_an_interrupt_is_no_keyboard_interrupt() -> None:
+def test_while_spark_runs_an_interrupt_is_no_keyboard_interrupt() -> None:
     with pytest.raises(Interrupted), told_once():
         signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):

@@ -212,7 +212,7 @@ def test_a_log_that_is_truncated_between_two_looks(written: Path) -> None:
 
 
 @pytest.mark.slow
-def test_frames_that_an_owner_truncates_behind_the_first_are_passed_over(folder: Path) -> None:
+def test_frames_that_an_owner_truncates_after_the_first_are_passed_over(folder: Path) -> None:
     """Each owner begins a file of the log."""
     for number in range(4):
         with siltstone.open(folder) as store:

@@ -68,7 +68,7 @@ def test_a_key_that_is_told_to_be_sealed_and_names_no_file_is_told(
 
 
 @pytest.mark.slow
-def test_what_was_sealed_since_goes_back_beside_what_is_told(
+def test_what_was_sealed_since_goes_back_with_what_is_told(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
     place = written(tmp_path / "old", MANY)

@@ -27,7 +27,7 @@ def texts(place: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(place.iterdir())}
 
 
-def made_anew(folder: Path, data: bytes) -> None:
+def made_again(folder: Path, data: bytes) -> None:
     """Let there be another segment of the name."""
     with siltstone.open(folder) as store:
         store.segment("seg").delete()
@@ -44,7 +44,7 @@ def test_another_segment_of_the_name_is_a_conflict(
     command: Command, folder: Path, out: Path, data: bytes
 ) -> None:
     before = texts(out)
-    made_anew(folder, data)
+    made_again(folder, data)
     ran = command("migrate", "export", str(out))
     assert ran.code == 4
     assert "conflict: seg" in ran.out
@@ -61,7 +61,7 @@ def test_a_chunk_that_went_is_written_again(command: Command, out: Path) -> None
 
 
 @pytest.mark.slow
-def test_what_was_appended_since_comes_behind_what_is_there(
+def test_what_was_appended_since_comes_after_what_is_there(
     command: Command, folder: Path, out: Path
 ) -> None:
     before = texts(out)

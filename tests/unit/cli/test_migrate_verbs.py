@@ -194,7 +194,7 @@ def test_random_layouts_come_in_and_go_out_as_the_original_reads_them(
 
 @pytest.mark.slow
 @WAYS
-def test_a_migration_that_is_killed_goes_on(
+def test_a_migration_that_is_killed_continues(
     command: Command,
     folder: Path,
     several: Path,
@@ -238,7 +238,7 @@ def test_a_full_disk_half_way(
 
 @pytest.mark.slow
 @WAYS
-def test_a_layout_that_somebody_writes_to(
+def test_a_layout_that_is_being_written_to(
     command: Command,
     folder: Path,
     small: Path,
@@ -263,7 +263,7 @@ def test_a_layout_that_somebody_writes_to(
 
 
 @pytest.mark.slow
-def test_a_file_that_can_not_be_read(
+def test_a_file_that_cannot_be_read(
     command: Command, folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = FolderPlace.read_into
@@ -282,7 +282,7 @@ def test_a_file_that_can_not_be_read(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [["--in-place"], [], ["--mode", "code_only"]])
-def test_a_header_that_can_not_be_read_for_a_while_is_not_called_gone(
+def test_a_header_that_cannot_be_read_for_a_while_is_not_called_gone(
     command: Command, folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch, mode: list[str]
 ) -> None:
     """Who was told so, and deleted the segment, would have nothing of what was appended since."""
@@ -456,7 +456,7 @@ def test_a_rollback_gives_everything_back(command: Command, folder: Path, old: P
 @pytest.mark.slow
 @WAYS
 @pytest.mark.parametrize("way_on", ["open", "sealed", "empty", "empty and sealed"])
-def test_a_segment_that_begins_behind_the_end_of_the_layout_goes_back(
+def test_a_segment_that_begins_after_the_end_of_the_layout_goes_back(
     command: Command, folder: Path, small: Path, way: tuple[str, ...], way_on: str
 ) -> None:
     """What lies before is gone from the store, so no header lists the old files any more."""
@@ -498,7 +498,7 @@ def test_a_seal_alone_goes_back(
 
 @pytest.mark.slow
 @WAYS
-def test_a_rollback_that_is_killed_goes_on(
+def test_a_rollback_that_is_killed_continues(
     command: Command,
     folder: Path,
     small: Path,
@@ -727,7 +727,7 @@ def test_a_layout_of_hdfs_before_0_3_and_back(
 
 
 @pytest.mark.slow
-def test_the_store_does_not_go_on_in_files_of_hdfs_before_0_3(
+def test_the_store_does_not_continue_in_files_of_hdfs_before_0_3(
     command: Command, folder: Path
 ) -> None:
     place = folder / "chunks" / "old"

@@ -67,7 +67,7 @@ def delete(store: Store) -> None:
         store.segment(name).delete()
 
 
-def make_anew(store: Store) -> None:
+def make_again(store: Store) -> None:
     store.segment("c").delete()
     collect(store)
     store.create("c").append(b"another")
@@ -98,7 +98,7 @@ def meanwhile(store: Store, act: Act, number: int) -> Iterator[list[str]]:
     """The ``number``-th call of a verb comes behind ``act``."""
     calls: list[str] = []
 
-    def behind(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def after_act(plain: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             calls.append(plain.__name__)
             if len(calls) == number:
@@ -108,8 +108,8 @@ def meanwhile(store: Store, act: Act, number: int) -> Iterator[list[str]]:
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FolderPlace, "files", behind(FolderPlace.files))
-        patch.setattr(ReadContainer, "list_segments", behind(ReadContainer.list_segments))
+        patch.setattr(FolderPlace, "files", after_act(FolderPlace.files))
+        patch.setattr(ReadContainer, "list_segments", after_act(ReadContainer.list_segments))
         yield calls
 
 
@@ -136,7 +136,7 @@ def stopped_anywhere(
         (truncate, FILES),
         (seal, HDFS),
         (delete, FILES),
-        (make_anew, FILES),
+        (make_again, FILES),
     ],
 )
 def test_nothing_is_told_to_differ_or_to_be_missing(
@@ -147,7 +147,7 @@ def test_nothing_is_told_to_differ_or_to_be_missing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("act", [delete, make_anew])
+@pytest.mark.parametrize("act", [delete, make_again])
 def test_no_segment_that_the_store_writes_is_refused(
     command: Command, folder: Path, act: Act
 ) -> None:
@@ -171,13 +171,13 @@ def test_what_is_not_flushed_yet_or_about_to_go_is_passed_over(
 
 
 @pytest.mark.slow
-def test_an_export_of_a_segment_that_is_made_anew_has_no_byte_of_the_other_one(
+def test_an_export_of_a_segment_that_is_made_again_has_no_byte_of_the_other_one(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
     begun(command, folder, FILES)
     with siltstone.open(folder) as store:
         known = store.segment("c").info()
-        make_anew(store)
+        make_again(store)
         store.segment("c").append(b"more")
         (told,) = export(store, [known], tmp_path / "out")
     assert (told.status, list((tmp_path / "out").rglob("*header"))) == (FAILED, [])

@@ -49,7 +49,7 @@ def test_what_must_be_text_is_told(
     assert ran.err.count("\n") == 1
 
 
-def test_whoever_names_no_store_is_told_how(
+def test_a_user_who_names_no_store_is_told_how(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

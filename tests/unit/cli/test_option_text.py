@@ -86,7 +86,7 @@ def test_what_is_written_is_what_the_plugin_reads() -> None:
         ("=x", "write KEY=VALUE"),
     ],
 )
-def test_what_can_not_be_meant_is_refused(text: str, reason: str) -> None:
+def test_what_cannot_be_meant_is_refused(text: str, reason: str) -> None:
     with pytest.raises(click.BadParameter) as caught:
         options_of([text], S3Settings)
     assert caught.value.message.startswith(reason)

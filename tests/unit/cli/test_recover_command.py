@@ -117,7 +117,7 @@ def test_a_log_without_the_files_of_its_last_owner_is_lost(command: Command, fol
 
 
 @pytest.mark.slow
-def test_damage_beside_a_whole_tier_1_is_told_and_mended(command: Command, folder: Path) -> None:
+def test_damage_next_to_a_whole_tier_1_is_told_and_mended(command: Command, folder: Path) -> None:
     fill(folder)
     assert command("journal", "checkpoint").code == 0
     chunks = folder / "chunks"
@@ -134,9 +134,7 @@ def test_damage_beside_a_whole_tier_1_is_told_and_mended(command: Command, folde
 
 
 @pytest.mark.slow
-def test_bytes_behind_the_end_of_an_index_file_are_no_damage(
-    command: Command, folder: Path
-) -> None:
+def test_bytes_after_the_end_of_an_index_file_are_no_damage(command: Command, folder: Path) -> None:
     fill(folder)
     assert command("journal", "checkpoint").code == 0
     for index in (folder / "chunks" / "system").rglob("index-*"):

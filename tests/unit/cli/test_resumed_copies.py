@@ -136,7 +136,7 @@ def test_what_was_noted_is_not_copied_again(verb: str, command: Command, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["copy", "legacy", "import"])
-def test_a_commit_that_died_with_chunks_of_which_no_note_tells_is_begun_anew(
+def test_a_commit_that_died_with_chunks_of_which_no_note_tells_is_begun_again(
     verb: str, command: Command, tmp_path: Path
 ) -> None:
     """Killed when both hidden segments are built."""
@@ -185,7 +185,7 @@ def test_notes_of_other_bytes_are_not_taken(command: Command, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_file_that_is_another_one_of_the_same_length_is_copied_anew(tmp_path: Path) -> None:
+def test_a_file_that_is_another_one_of_the_same_length_is_copied_again(tmp_path: Path) -> None:
     target, old = made(tmp_path / "target"), tmp_path / "old"
     old.mkdir()
     (old / "a$header").write_text("maxsize=9&0=a$offset.0&")

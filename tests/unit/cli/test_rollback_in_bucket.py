@@ -91,7 +91,7 @@ def test_a_bucket_gets_what_was_appended_since(bucket: Bucket) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_bucket_can_not_take_is_named_before_anything_changes(bucket: Bucket) -> None:
+def test_what_a_bucket_cannot_take_is_named_before_anything_changes(bucket: Bucket) -> None:
     appends = bucket.storage.capabilities.append
     bucket.append(a=b"fg", bare=b"more")
     if appends:
@@ -110,7 +110,7 @@ def test_what_a_bucket_can_not_take_is_named_before_anything_changes(bucket: Buc
 
 
 @pytest.mark.slow
-def test_a_rollback_of_a_bucket_that_died_goes_on(
+def test_a_rollback_of_a_bucket_that_died_continues(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket.append(bare=b"more")
@@ -144,7 +144,7 @@ def test_an_object_in_the_way_is_not_touched(bucket: Bucket) -> None:
 
 
 @pytest.mark.slow
-def test_a_header_in_a_bucket_can_not_leave_out_what_was_truncated_since(bucket: Bucket) -> None:
+def test_a_header_in_a_bucket_cannot_leave_out_what_was_truncated_since(bucket: Bucket) -> None:
     bucket.append(bare=b" and more")
     with siltstone.open(bucket.store) as store:
         store.segment("bare").truncate(9)

@@ -91,7 +91,7 @@ def test_what_contradicts_each_other_is_a_mistake(command: Command, folder: Path
     assert "must not be above back_pressure.bytes" in ran.out
 
 
-def test_a_file_that_can_not_be_read_is_a_mistake(command: Command, folder: Path) -> None:
+def test_a_file_that_cannot_be_read_is_a_mistake(command: Command, folder: Path) -> None:
     (folder / "siltstone.yaml").write_text("a: [", encoding="utf-8")
     ran = command("settings", "check")
     assert (ran.code, len(ran.out.splitlines())) == (2, 1)

@@ -117,12 +117,12 @@ def test_every_verb_asks_for_what_it_moves(
 def test_so_does_every_verb_that_need_not_work_on_spark(
     command: Command, folder: Path, tmp_path: Path, seen: list[tuple[int, list[int]]]
 ) -> None:
-    old, beside = tmp_path / "old", folder / "chunks" / "beside"
+    old, placed = tmp_path / "old", folder / "chunks" / "beside"
     old.mkdir()
     (old / "x$header").write_text("maxsize=307200&0=x$offset.0&")
     (old / "x$offset.0").write_bytes(b"x" * (300 * KIB))
-    beside.mkdir()
-    for file in (tmp_path / "y", beside / "w"):
+    placed.mkdir()
+    for file in (tmp_path / "y", placed / "w"):
         file.write_bytes(b"y" * (300 * KIB))
     place, copied = str(tmp_path / "backups"), siltstone.init(tmp_path / "copied").parent
     for verb, rate in {
@@ -131,7 +131,7 @@ def test_so_does_every_verb_that_need_not_work_on_spark(
         ("backup", "restore", place, str(tmp_path / "restored")): RATE,
         ("copy", str(folder), str(copied)): RATE,
         ("import", "y", str(tmp_path / "y")): RATE,
-        ("import", "w", str(beside / "w"), "--in-place"): RATE,
+        ("import", "w", str(placed / "w"), "--in-place"): RATE,
         ("migrate", "legacy", str(old)): RATE,
         ("migrate", "verify", str(old)): RATE // 2,
     }.items():
@@ -142,4 +142,4 @@ def test_so_does_every_verb_that_need_not_work_on_spark(
         assert moved(seen) >= 300 * KIB, verb
         assert command(*verb, "--rate", "0").code == 2
     for unread in (("--no-verify", "--rate", "1MiB"), ("--threads", "2")):
-        assert command("import", "v", str(beside / "w"), "--in-place", *unread).code == 2
+        assert command("import", "v", str(placed / "w"), "--in-place", *unread).code == 2

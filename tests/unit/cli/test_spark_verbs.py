@@ -54,7 +54,7 @@ def test_a_scrub_tells_what_it_found(command: Command, chunks: list[Path]) -> No
 
 
 @pytest.mark.slow
-def test_a_scrub_that_was_killed_goes_on(
+def test_a_scrub_that_was_killed_continues(
     command: Command, chunks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damage(chunks[0])

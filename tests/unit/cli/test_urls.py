@@ -90,7 +90,7 @@ def test_settings_of_a_url_do_not_change_those_of_a_store(plain: Plain, url: str
     assert "this store has settings; change latency_s in" in ran.err
 
 
-def test_what_a_url_can_not_say(plain: Plain, url: str) -> None:
+def test_what_a_url_cannot_say(plain: Plain, url: str) -> None:
     assert "which binding" in plain("init", url, "--binding", "nfs").err
     assert "there is no setting 'x'" in plain("init", f"{url}?x=1").err
     assert "stands there twice" in plain("init", url, "--option", "name=x").err

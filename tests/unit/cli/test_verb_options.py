@@ -81,7 +81,7 @@ def test_text_that_is_no_option_is_no_option(command: Command) -> None:
 
 
 @pytest.mark.slow
-def test_the_store_may_stand_behind_the_verb(
+def test_the_store_may_come_after_the_verb(
     folder: Path, command: Command, capfd: pytest.CaptureFixture[str]
 ) -> None:
     command("create", "a")

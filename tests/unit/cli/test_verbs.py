@@ -201,7 +201,7 @@ def test_a_range_is_removed_and_followed(command: Command) -> None:
 
 
 @pytest.mark.slow
-def test_readers_work_beside_an_owner_who_keeps_the_store(command: Command, folder: Path) -> None:
+def test_readers_work_while_an_owner_keeps_the_store(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"abc")
         assert command("cat", "a").out == "abc"

@@ -41,7 +41,7 @@ def test_what_a_request_misses_is_told(
 
 
 @pytest.mark.slow
-def test_who_holds_a_store_is_told_and_how_to_take_it(command: Command, folder: Path) -> None:
+def test_the_holder_of_a_store_is_told_and_how_to_take_it(command: Command, folder: Path) -> None:
     with siltstone.open(folder):
         ran = command("create", "b")
     assert ran.code == 5

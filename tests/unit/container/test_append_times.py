@@ -186,16 +186,16 @@ async def test_a_clock_that_goes_back_hides_nothing() -> None:
         owner = await place.open()
         await owner.container.append("log", bytes(2 * MIB))
         await owner.container.flush()
-        behind = int(place.environment.time() * 1000)
+        later_ms = int(place.environment.time() * 1000)
         container = owner.container
-        assert await container.offset_at("log", behind) == 0
+        assert await container.offset_at("log", later_ms) == 0
         assert await container.offset_at("log", first_ms) == 0
         assert await container.offset_at("log", first_ms + 1) == 4 * MIB
         await container.close()
 
 
 @pytest.mark.parametrize("ahead_s", [900.0, 3.2e8])
-async def test_a_clock_that_was_ahead_spoils_no_answer_behind_it(ahead_s: float) -> None:
+async def test_a_clock_that_was_ahead_spoils_no_answer_after_it(ahead_s: float) -> None:
     """One append, flushed, by a clock that is ahead; the same answers in memory, rows, a reader."""
     async with world(settings=with_settings(flush_age_s=1e9)) as place:
         owner = await place.open()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.virtual_time
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", range(12))
-async def test_cancelling_whoever_closes_is_not_lost(steps: int) -> None:
+async def test_cancelling_a_close_is_not_lost(steps: int) -> None:
     async with world() as made:
         owner = await made.open()
         await owner.container.create("a")

@@ -12,7 +12,7 @@ from tests.support.container.container_world import pattern, with_settings, worl
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_whoever_collects_hears_plainly_that_the_container_was_closed() -> None:
+async def test_a_collection_hears_plainly_that_the_container_was_closed() -> None:
 
     quiet = with_settings(
         flush_age_s=1e6, table_flush_age_s=1e6, garbage_interval_s=1e6, pack_bytes=1

@@ -74,7 +74,7 @@ async def test_a_fenced_owner_is_told_that_it_is_fenced(verb: Verb, kind: str) -
         old = await started(made, kind)
         lineage = UUID(old.container.stats().lineage).bytes
 
-        def stand_still(operation: str, name: str) -> None:
+        def overtake(operation: str, name: str) -> None:
             """Just ahead of its first call on the chunk, the owner is overtaken."""
             if kind in name:
                 old.storage.before = lambda operation, name: None
@@ -82,7 +82,7 @@ async def test_a_fenced_owner_is_told_that_it_is_fenced(verb: Verb, kind: str) -
                 newer.claim(lineage=lineage, new=False, above=0, takeover=True, owner="newer")
                 remove(made, kind)
 
-        old.storage.before = stand_still
+        old.storage.before = overtake
         with pytest.raises(FencedError):
             await verb(old.container)
         assert isinstance(old.container.failure, FencedError)

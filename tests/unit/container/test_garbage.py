@@ -89,7 +89,7 @@ async def test_what_waits_is_told_with_its_reason() -> None:
         assert not made.names(data_prefix(0))
 
 
-async def test_a_pin_holds_what_was_dropped_behind_it() -> None:
+async def test_a_pin_holds_what_was_dropped_after_it() -> None:
     async with owned() as (made, owner):
         container = owner.container
         pin = Pin(
@@ -225,7 +225,7 @@ async def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) ->
     assert [size for size in sizes if size] == [5] * 12
 
 
-async def test_a_contradiction_keeps_no_chunk_beside_it_from_being_stated_and_deleted() -> None:
+async def test_a_contradiction_keeps_no_other_chunk_from_being_stated_and_deleted() -> None:
     async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(2, 9_000))

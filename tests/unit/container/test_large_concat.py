@@ -84,7 +84,7 @@ def test_no_byte_moves_and_a_repeat_says_where_they_are(profile: Profile) -> Non
 
 
 @pytest.mark.slow
-def test_appends_wait_for_it_and_go_behind_it() -> None:
+def test_appends_wait_for_it_and_go_after_it() -> None:
     with world(settings=STILL) as there, small_slices(7):
 
         async def test() -> None:
@@ -119,7 +119,7 @@ class Slow:
 
 
 @pytest.mark.slow
-def test_past_the_deadline_nothing_was_joined_and_appends_go_on() -> None:
+def test_past_the_deadline_nothing_was_joined_and_appends_continue() -> None:
     settings = with_settings(
         optimiser_enabled=False, flush_age_s=10**4, chunk_bytes=100, append_deadline_s=4.5
     )

@@ -74,7 +74,7 @@ def test_the_statistics_of_the_library() -> None:
 
 
 @pytest.mark.slow
-async def test_bytes_that_concats_copy_and_those_they_only_name_anew() -> None:
+async def test_bytes_that_concats_copy_and_those_they_only_refer_to() -> None:
     async with world(settings=with_settings(chunk_bytes=1 << 20, flush_bytes=1 << 20)) as made:
         recorder = Recorder()
         container = (await made.open(metrics=recorder)).container

@@ -95,7 +95,7 @@ async def test_of_equal_conditional_changes_one_wins() -> None:
         await container.close()
 
 
-async def test_a_writer_goes_on_by_the_new_name() -> None:
+async def test_a_writer_continues_by_the_new_name() -> None:
     async with world() as here:
         owner = await opened(here)
         writer = await owner.container.register_writer("a", "w")

@@ -81,7 +81,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fate", [Fate.LOST_CALL, Fate.REFUSED], ids=["silent", "failing"])
-async def test_appends_go_on_to_the_bound_and_all_drains_later(fate: Fate, folder: Path) -> None:
+async def test_appends_continue_to_the_bound_and_all_drains_later(fate: Fate, folder: Path) -> None:
 
     def new_log() -> FileFencedLog:
         return FileFencedLog(str(folder / "log"), 0, file_bytes=256 * KIB)

@@ -57,7 +57,7 @@ async def test_many_segments_at_a_time(profile: Profile, count: int, size: int) 
         await owner.container.close()
 
 
-async def test_appends_issued_without_waiting_come_one_behind_the_other() -> None:
+async def test_appends_issued_without_waiting_come_one_after_the_other() -> None:
     async with world(settings=SETTINGS, latency=jittered(0.02)) as there:
         owner = await there.open()
         await owner.container.create("a")
@@ -99,21 +99,21 @@ async def test_operations_begun_by_callbacks_of_others() -> None:
         flushes: list[asyncio.Future[object]] = []
         left = 200
 
-        def go_on(ended: asyncio.Future[int]) -> None:
+        def append_next(ended: asyncio.Future[int]) -> None:
             nonlocal left
             ended.result()
             left -= 1
             if left > 0:
                 name = names[left % len(names)]
                 asyncio.ensure_future(container.append(name, b"0123456789")).add_done_callback(
-                    go_on
+                    append_next
                 )
                 if left % 20 == 0:
                     flushes.append(asyncio.ensure_future(container.flush(name)))
             else:
                 done.set()
 
-        asyncio.ensure_future(container.append("s0", b"0123456789")).add_done_callback(go_on)
+        asyncio.ensure_future(container.append("s0", b"0123456789")).add_done_callback(append_next)
         await asyncio.wait_for(done.wait(), 1_000)
         await asyncio.gather(*flushes)
         lengths = [(await container.info(name)).length for name in names]

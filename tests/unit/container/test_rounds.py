@@ -76,7 +76,7 @@ def refused(*words: str) -> Plan:
     return plan
 
 
-async def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_trim_that_fails_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async with owned() as (made, owner):
         container, collector = owner.container, inside.parts(owner.container).collector
         segments, failing = inside.parts(container).segments, owner.rows.find("a")
@@ -101,7 +101,7 @@ async def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.Monkey
         assert trims(owner) == []
 
 
-async def test_a_deletion_that_fails_keeps_nobody_waiting_and_is_told() -> None:
+async def test_a_deletion_that_fails_keeps_no_other_waiting_and_is_told() -> None:
     async with owned() as (made, owner):
         container = owner.container
         for name in NAMES:
@@ -143,7 +143,7 @@ async def test_a_chunk_that_is_still_referenced_keeps_only_itself() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["tables-", "index-", "journal-"])
-async def test_a_system_file_that_can_not_be_deleted_fails_no_checkpoint_and_keeps_no_other(
+async def test_a_system_file_that_cannot_be_deleted_fails_no_checkpoint_and_keeps_no_other(
     word: str,
 ) -> None:
     async with owned(replace(SETTINGS, chunk_bytes=1_000)) as (made, owner):

@@ -65,13 +65,13 @@ async def test_a_reader_looks_at_the_log_when_it_follows_it() -> None:
 
 
 async def test_a_sync_that_hangs_does_not_hold_the_loop(tmp_path: Path) -> None:
-    calls, syncing, go_on = FileLayer(), threading.Event(), threading.Event()
+    calls, syncing, proceed = FileLayer(), threading.Event(), threading.Event()
     overslept: list[bool] = []
 
     def before(call: Call) -> None:
         if call.kind == "fdatasync" and call.target.endswith(".log"):
             syncing.set()
-            overslept.append(not go_on.wait(GIVE_UP_S))
+            overslept.append(not proceed.wait(GIVE_UP_S))
 
     environment = SystemEnvironment()
     container = await open_container(
@@ -90,7 +90,7 @@ async def test_a_sync_that_hangs_does_not_hold_the_loop(tmp_path: Path) -> None:
     work = asyncio.ensure_future(container.append("a", b"bytes"))
     await asyncio.to_thread(syncing.wait)
     assert container.stats().log_end == end
-    go_on.set()
+    proceed.set()
     await work
     assert container.stats().log_end == end + 1
     await container.close()

@@ -248,7 +248,7 @@ async def test_a_removal_makes_room_so_safe_mode_takes_it() -> None:
         await container.close()
 
 
-async def test_who_waits_for_room_goes_on_when_there_is_some() -> None:
+async def test_an_update_that_waits_for_room_continues_when_there_is_some() -> None:
     async with owned() as (_, owner):
         container = owner.container
         pressure = inside.parts(owner.container).table_pressure
@@ -337,7 +337,7 @@ async def test_what_is_no_bytes_changes_nothing() -> None:
         await again.container.close()
 
 
-async def test_who_gives_up_does_not_take_the_update_back() -> None:
+async def test_a_caller_that_gives_up_does_not_take_the_update_back() -> None:
     async with owned() as (_, owner):
         container = owner.container
         futures = [put(container, b"%d" % number, b"v") for number in range(10)]

@@ -85,16 +85,16 @@ def test_calls_of_one_thread_are_made_in_their_order() -> None:
 
 
 def test_a_cancelled_caller_is_free_and_his_call_is_made() -> None:
-    pool, goes_on, made = PoolThreads("test", 1), threading.Event(), list[str]()
+    pool, proceed, made = PoolThreads("test", 1), threading.Event(), list[str]()
 
     async def main() -> None:
-        first = pool.run(lambda: goes_on.wait(WAIT_S))
+        first = pool.run(lambda: proceed.wait(WAIT_S))
         second = pool.run(lambda: made.append("second"))
         for future in (first, second):
             future.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await future
-        goes_on.set()
+        proceed.set()
         await pool.run(lambda: made.append("third"))
 
     asyncio.run(main())
@@ -119,10 +119,10 @@ def test_closing_waits_for_what_was_asked_for_and_takes_no_more() -> None:
 
 def test_closing_does_not_wait_for_a_call_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("siltstone.core.pool_threads.END_S", 0.01)
-    pool, goes_on, ended = PoolThreads("test", 1), threading.Event(), threading.Event()
+    pool, proceed, ended = PoolThreads("test", 1), threading.Event(), threading.Event()
 
     def call() -> None:
-        goes_on.wait(WAIT_S)
+        proceed.wait(WAIT_S)
         ended.set()
 
     async def main() -> None:
@@ -131,15 +131,15 @@ def test_closing_does_not_wait_for_a_call_that_hangs(monkeypatch: pytest.MonkeyP
         assert not ended.is_set()
 
     asyncio.run(main())
-    goes_on.set()
+    proceed.set()
     assert ended.wait(WAIT_S)
 
 
 def test_a_call_outlives_its_loop(pool: PoolThreads) -> None:
-    goes_on, ended = threading.Event(), threading.Event()
+    proceed, ended = threading.Event(), threading.Event()
 
     def call() -> None:
-        goes_on.wait(WAIT_S)
+        proceed.wait(WAIT_S)
         ended.set()
 
     async def main() -> None:
@@ -149,7 +149,7 @@ def test_a_call_outlives_its_loop(pool: PoolThreads) -> None:
         return await pool.run(lambda: 7)
 
     asyncio.run(main())
-    goes_on.set()
+    proceed.set()
     assert ended.wait(WAIT_S)
     assert [asyncio.run(again()) for _ in range(3)] == [7, 7, 7]
 

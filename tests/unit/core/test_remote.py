@@ -105,7 +105,7 @@ def client() -> Iterator[Client]:
     client.close()
 
 
-def test_keys_are_names_behind_the_folder(client: Client) -> None:
+def test_keys_are_the_folder_and_the_name(client: Client) -> None:
     assert client.key("c/d", "create") == "a/b/c/d"
     assert client.name("a/b/c/d") == "c/d"
     assert client.key("x" * 1020, "create") == "a/b/" + "x" * 1020
@@ -156,14 +156,14 @@ def test_what_is_raised_is_what_failed_whichever_thread_is_the_first() -> None:
 
 def test_after_a_failure_calls_in_progress_are_waited_for(client: Client) -> None:
     ended: list[int] = []
-    go_on = threading.Event()
+    proceed = threading.Event()
 
     def fail() -> None:
-        go_on.set()
+        proceed.set()
         raise OSError("broken")
 
     def wait() -> None:
-        go_on.wait(30)
+        proceed.wait(30)
         ended.append(1)
 
     before = threading.active_count()

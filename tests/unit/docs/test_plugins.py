@@ -25,7 +25,7 @@ def checks() -> set[str]:
     return {name.removeprefix("test_") for name in dir(ChunkStorageContract) if "test_" in name[:5]}
 
 
-def test_every_check_stands_behind_a_rule() -> None:
+def test_every_check_has_a_rule() -> None:
     named = {check for _, found in rows() for check in found}
     assert checks() - named == set()
 

@@ -65,7 +65,7 @@ def test_every_cut_is_damage() -> None:
             list(decode_pieces(BODY[:length], COUNT, where="page"))
 
 
-def test_bytes_behind_the_pieces_are_damage() -> None:
+def test_bytes_after_the_pieces_are_damage() -> None:
     with pytest.raises(CorruptDataError, match="longer"):
         list(decode_pieces(BODY + b"\0", COUNT, where="page"))
 

@@ -76,7 +76,7 @@ async def test_a_patient_journal_sends_nothing_while_storage_is_silent() -> None
     assert owner.client.mutations[2:] == [("create", file(3))]
 
 
-async def test_patience_ends_and_the_record_is_sent_all_the_same() -> None:
+async def test_patience_ends_and_the_record_is_sent_anyway() -> None:
     stage = Silence(begin=0, end=float("inf"))
     owner = await opened(stage=stage)
     owner.journal.begin_service()
@@ -192,7 +192,7 @@ async def test_the_error_names_its_cause_and_every_later_one_that_error() -> Non
 
 
 @pytest.mark.parametrize("field", ["lineage", "epoch", "sequence"])
-async def test_a_record_of_somebody_else_is_a_defect_and_is_not_written(field: str) -> None:
+async def test_a_record_of_another_owner_is_a_defect_and_is_not_written(field: str) -> None:
     owner = await opened()
     other: dict[str, bytes | int] = {"lineage": bytes(16), "epoch": 2, "sequence": 1}
 
@@ -212,7 +212,7 @@ async def test_a_second_first_checkpoint_is_a_defect() -> None:
     assert len(owner.client.mutations) == 2
 
 
-async def test_a_journal_goes_on_from_the_numbers_it_is_given() -> None:
+async def test_a_journal_continues_from_the_numbers_it_is_given() -> None:
     stage = Stage()
     client = Client(Bucket())
     storage = AsyncChunkStorage(client, stage)

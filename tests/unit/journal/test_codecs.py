@@ -87,7 +87,7 @@ def test_a_whole_record_of_a_newer_version_is_a_format_error(offset: int) -> Non
         decode_journal_batch(with_sum(bytes(raw)), where="file")
 
 
-def test_bytes_behind_a_checkpoint_are_corrupt() -> None:
+def test_bytes_after_a_checkpoint_are_corrupt() -> None:
     body = open_envelope(encode_journal_batch(BATCH), where="file").body
     with pytest.raises(CorruptDataError, match="bytes follow the record"):
         decode_checkpoint(seal(RecordKind.CHECKPOINT, 1, body) + b"x", where="file")

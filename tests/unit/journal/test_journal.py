@@ -67,7 +67,7 @@ async def test_write_once_storage_gets_a_file_a_batch() -> None:
     assert owner.client.mutations[2:] == [("create", file(n)) for n in (3, 4, 5)]
 
 
-async def test_a_file_takes_so_many_writes_as_the_service_allows() -> None:
+async def test_a_file_takes_as_many_writes_as_the_service_allows() -> None:
     owner = make_owner(Client(Bucket(), appends_max=2))
     await owner.begin()
     for _ in range(3):
@@ -241,7 +241,7 @@ async def test_a_batch_before_the_first_checkpoint_is_a_defect() -> None:
         await owner.store.commit(await flush_change(owner.store, owner.client, 10))
 
 
-async def test_chunks_that_batches_behind_the_older_checkpoint_name_are_kept() -> None:
+async def test_chunks_that_batches_after_the_older_checkpoint_name_are_kept() -> None:
     owner = await opened(append=False)
     await owner.flush(10)
     (passed,) = [chunk.name for chunk in owner.store.snapshot()[0].chunks]

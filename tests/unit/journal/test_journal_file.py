@@ -110,16 +110,14 @@ def test_damage_up_to_the_end_is_told_and_what_is_before_it_counts(
 
 @pytest.mark.parametrize("byte", [LENGTH_BYTE, SUM_BYTE])
 @pytest.mark.parametrize("numbers", [(0,), (1,), (0, 1), (0, 2), (0, 1, 3)])
-def test_damage_with_a_whole_batch_behind_it_is_corrupt(
-    byte: int, numbers: tuple[int, ...]
-) -> None:
+def test_damage_with_a_whole_batch_after_it_is_corrupt(byte: int, numbers: tuple[int, ...]) -> None:
     with pytest.raises(CorruptDataError, match="whole ones follow it") as caught:
         read_journal_file(NAME, damaged(byte, *numbers))
     assert caught.value.where == NAME
     assert str(caught.value).endswith(f"at={ENDS[numbers[0]]}")
 
 
-def test_a_batch_behind_a_damaged_checkpoint_is_corrupt() -> None:
+def test_a_batch_after_a_damaged_checkpoint_is_corrupt() -> None:
     broken = CHECKPOINT[:-1] + bytes([CHECKPOINT[-1] ^ 1])
     with pytest.raises(CorruptDataError, match="whole ones follow it") as caught:
         read_journal_file(NAME, broken + BATCHES)

@@ -129,7 +129,7 @@ def test_a_torn_batch(whole: int) -> None:
     assert shown == expected
 
 
-def test_a_whole_batch_behind_damage() -> None:
+def test_a_whole_batch_after_damage() -> None:
     data = bytearray(BATCHES)
     data[40] ^= 1
     shown = journal_file_view(CONTAINER, name(3), data)

@@ -77,7 +77,7 @@ async def test_an_older_checkpoint_in_the_newest_place_is_passed_over(batches: i
     )
 
 
-async def test_an_older_checkpoint_behind_a_checkpoint_is_passed_over() -> None:
+async def test_an_older_checkpoint_after_a_checkpoint_is_passed_over() -> None:
     bucket = Bucket()
     owner = await with_checkpoints(bucket)
     await owner.write_checkpoint()

@@ -66,7 +66,7 @@ def test_append_and_trim() -> None:
     assert PINNED == (ONE,)
 
 
-def test_a_second_segment_stands_beside_the_first() -> None:
+def test_a_second_segment_stands_next_to_the_first() -> None:
     change = LayoutChange(segment_id=7, before=Layout(segment_id=7), after=Layout(segment_id=7))
     assert [system.layout.segment_id for system in apply_change(PINNED, change)] == [0, 7]
 

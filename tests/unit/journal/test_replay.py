@@ -50,7 +50,7 @@ def broken_checkpoint(file: JournalFile) -> JournalFile:
     return replace(torn(file), kind=FileKind.BROKEN_CHECKPOINT)
 
 
-def test_batches_behind_the_checkpoint_are_applied() -> None:
+def test_batches_after_the_checkpoint_are_applied() -> None:
     replayed = replay(1, [CHECKPOINT, *BEHIND])
     last, _ = BEHIND[-1].batches[0]
     assert replayed.checkpoint == CHECKPOINT.checkpoint

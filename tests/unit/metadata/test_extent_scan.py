@@ -52,7 +52,7 @@ def test_a_page_begins_where_it_is_asked_for(
     assert scan_extents(filled, segment_id, start, 99) == EXTENTS[first:]
 
 
-def test_nothing_is_found_behind_the_last_extent(filled: Tables) -> None:
+def test_nothing_is_found_after_the_last_extent(filled: Tables) -> None:
     assert scan_extents(filled, 2**40, 71, 99) == []
     assert scan_extents(filled, 2**40 + 1, 0, 99) == []
 

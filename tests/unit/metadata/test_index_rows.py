@@ -183,9 +183,9 @@ def test_a_value_carries_its_version() -> None:
 # --- ranges that an index removes ---
 
 
-@pytest.mark.parametrize("behind", [b"\0", b"A", b"X\0", b"\xff"])
-def test_a_longer_key_is_not_taken_for_the_one_it_begins_with(index: Index, behind: bytes) -> None:
-    index.apply([(index_key(1, b"a" + behind), stored(1, b"longer"))], POSITION)
+@pytest.mark.parametrize("suffix", [b"\0", b"A", b"X\0", b"\xff"])
+def test_a_longer_key_is_not_taken_for_the_one_it_begins_with(index: Index, suffix: bytes) -> None:
+    index.apply([(index_key(1, b"a" + suffix), stored(1, b"longer"))], POSITION)
     snapshot = index.snapshot()
     assert (index.get(1, b"a"), snapshot.get(1, b"a")) == (None, None)
     index.apply([(index_key(1, b"a"), stored(2, b"a"))], POSITION)
@@ -341,7 +341,7 @@ def test_a_closed_index_and_its_snapshots_name_their_folder(tmp_path: Path) -> N
         assert str(caught.value) == text
 
 
-def test_an_empty_range_is_found_empty_without_a_step_past_removed_rows_behind_it(
+def test_an_empty_range_is_found_empty_without_a_step_past_removed_rows_after_it(
     tmp_path: Path,
 ) -> None:
     options = rocksdict.Options(raw_mode=True)

@@ -226,7 +226,7 @@ async def test_a_range_is_used_only_when_it_is_acknowledged(house: House) -> Non
     assert (await second).chunk_id == CHUNK_IDS_RESERVED + 1
 
 
-async def test_one_range_serves_all_who_wait_for_it(house: House) -> None:
+async def test_one_range_serves_all_that_wait_for_it(house: House) -> None:
     house.log.hold = asyncio.Event()
     waiting = asyncio.gather(*[house.store.new_chunk(SEGMENT, 0) for _ in range(3)])
     await asyncio.sleep(0.01)

@@ -48,7 +48,7 @@ def filled(tables: Tables) -> None:
 # --- range removals ---
 
 
-def test_a_range_removal_takes_its_first_key_and_not_the_one_behind(tables: Tables) -> None:
+def test_a_range_removal_takes_its_first_key_and_not_the_one_after(tables: Tables) -> None:
     filled(tables)
     update = tables.assign([remove_range(b"b", b"d")])
     assert sorted(pending(tables, *KEYS)) == [b"a", b"d"]
@@ -68,7 +68,7 @@ def test_a_range_removal_takes_what_is_assigned_with_the_same_bounds(tables: Tab
     assert [key for key, _ in tables.scan(1, b"", None)] == [b"a", b"d"]
 
 
-def test_what_is_put_behind_a_removal_stays_pending_when_that_is_applied(tables: Tables) -> None:
+def test_what_is_put_after_a_removal_stays_pending_when_that_is_applied(tables: Tables) -> None:
     filled(tables)
     removal = tables.assign([remove_range(b"b", b"d")])
     tables.assign([put(b"b", b"new"), put(b"d", b"new")])
@@ -90,8 +90,8 @@ def test_what_is_applied_hides_nothing_that_comes_later(index: Index, tables: Ta
     single = tables.assign([remove_range(b"x", b"y"), put(b"a", b"3"), TableEntry(1, b"d", None)])
     tables.acknowledge([puts, removal, single], 1)
     # Whoever writes beside these tables shows that they look at the index alone.
-    beside = Tables(index, LINEAGE)
-    beside.acknowledge([beside.assign([put(key, b"4") for key in keys])], 2)
+    others = Tables(index, LINEAGE)
+    others.acknowledge([others.assign([put(key, b"4") for key in keys])], 2)
     assert pending(tables, *keys) == dict.fromkeys(keys, b"4")
 
 
@@ -242,7 +242,7 @@ def test_what_replay_refuses_is_named_by_its_place(tables: Tables) -> None:
     assert tables.applied_version == record.table_version
 
 
-def test_tables_over_an_index_go_on_where_it_ends(index: Index, tables: Tables) -> None:
+def test_tables_over_an_index_continue_where_it_ends(index: Index, tables: Tables) -> None:
     filled(tables)
     again = Tables(index, LINEAGE)
     position = index.position

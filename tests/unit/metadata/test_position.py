@@ -26,6 +26,6 @@ def test_a_cut_position_is_damaged(length: int) -> None:
     assert str(caught.value) == f"{problem} where=index position length={length}"
 
 
-def test_a_position_with_more_behind_it_is_damaged() -> None:
+def test_a_position_with_more_after_it_is_damaged() -> None:
     with pytest.raises(CorruptDataError, match=f"wrong length .* length={len(WHOLE) + 1}"):
         decode_position(WHOLE + b"\0")

@@ -160,7 +160,7 @@ def test_what_is_not_there_is_asked_for_again(table: Table, recent: RecentRows) 
 
 
 @pytest.mark.parametrize("kind", ["layout", "chunk", "sums", "extents"])
-def test_no_more_than_so_many_rows_are_remembered(
+def test_only_a_bounded_number_of_rows_is_remembered(
     table: Table, recent: RecentRows, kind: str
 ) -> None:
     looks: dict[str, Callable[[int], object]] = {

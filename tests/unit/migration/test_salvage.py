@@ -135,7 +135,7 @@ def test_a_lost_chunk_costs_its_bytes_and_nothing_else(
 
 
 @pytest.mark.slow
-def test_behind_an_older_checkpoint_names_of_chunks_say_what_there_is(
+def test_after_an_older_checkpoint_the_names_of_chunks_say_what_there_is(
     older: Older, copy: Path, new: Path
 ) -> None:
     for path in chunks(copy, "journal-*")[-3:-1]:

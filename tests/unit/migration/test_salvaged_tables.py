@@ -127,7 +127,7 @@ def test_without_a_journal_the_table_log_says_what_there_was(
 
 
 @pytest.mark.slow
-def test_behind_an_older_state_the_table_log_goes_on(
+def test_after_an_older_state_the_table_log_continues(
     older: tuple[Path, list[Content]], copy: Path, new: Path
 ) -> None:
     epochs = sorted({path.parent for path in chunks(copy, "journal-*")})

@@ -289,7 +289,7 @@ def test_nothing_becomes_visible_of_what_did_not_all_come_back(folder: Path, tar
 
 
 @pytest.mark.slow
-def test_a_killed_copy_goes_on(folder: Path, target: Path) -> None:
+def test_a_killed_copy_continues(folder: Path, target: Path) -> None:
     write(folder, **{f"s{number}": text(f"{number}", 200_000) for number in range(3)})
     with siltstone.open(folder) as store:
         store.flush()

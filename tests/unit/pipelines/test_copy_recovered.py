@@ -35,7 +35,9 @@ def lose_tier_1(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_copy_with_bytes_that_its_source_lost_does_not_go_on(folder: Path, target: Path) -> None:
+def test_a_copy_with_bytes_that_its_source_lost_does_not_continue(
+    folder: Path, target: Path
+) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"abcd")
         store.create("b").append(b"whole")
@@ -80,7 +82,7 @@ def test_a_copy_that_has_the_bytes_of_its_source_is_read_once(
 
 
 @pytest.mark.slow
-def test_an_export_with_bytes_that_its_store_lost_does_not_go_on(
+def test_an_export_with_bytes_that_its_store_lost_does_not_continue(
     folder: Path, tmp_path: Path
 ) -> None:
     def exported(name: str) -> set[str]:

@@ -135,7 +135,7 @@ def test_events_and_blocks(folder: Path, tmp_path: Path, store: siltstone.Store)
 
 
 @pytest.mark.slow
-def test_an_event_that_is_not_whole_waits_and_one_behind_the_range_is_not_read(
+def test_an_event_that_is_not_whole_waits_and_one_after_the_range_is_not_read(
     folder: Path, tmp_path: Path, store: siltstone.Store
 ) -> None:
     from siltstone.pipelines.export_records import tables_of
@@ -237,7 +237,7 @@ def test_damage_of_the_store_is_not_blamed_on_the_export(
 
 
 @pytest.mark.slow
-def test_what_can_not_be_exported_is_named(folder: Path, tmp_path: Path, fill: Fill) -> None:
+def test_what_cannot_be_exported_is_named(folder: Path, tmp_path: Path, fill: Fill) -> None:
     fill("n" * 300, 10)
     with pytest.raises(CapabilityError, match="too long for a folder"):
         exported(folder, tmp_path / "out", Form.FILES, Records.BYTES)
@@ -266,7 +266,7 @@ def test_an_address_that_is_none_is_named(folder: Path, address: str, wrong: str
 
 
 @pytest.mark.slow
-def test_a_folder_that_can_not_be_written_is_an_outcome(
+def test_a_folder_that_cannot_be_written_is_an_outcome(
     folder: Path, tmp_path: Path, fill: Fill
 ) -> None:
     fill("a", 10)
@@ -281,7 +281,7 @@ def test_a_folder_that_can_not_be_written_is_an_outcome(
 
 
 @pytest.mark.slow
-def test_a_killed_export_goes_on(tmp_path: Path) -> None:
+def test_a_killed_export_continues(tmp_path: Path) -> None:
     """What was killed left whole files; a later run, which cuts elsewhere, adds what is missing."""
     folder = make_store(tmp_path / "store", chunk_bytes=65_536)
     data = text("a", 2_000_000)

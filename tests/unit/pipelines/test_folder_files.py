@@ -16,9 +16,9 @@ def left(path: Path) -> Path:
     return name
 
 
-def test_the_next_writer_of_a_file_removes_what_one_left_who_was_killed(tmp_path: Path) -> None:
-    path, beside = tmp_path / "a[1]", tmp_path / "b"
-    first, other = left(path), left(beside)
+def test_the_next_writer_of_a_file_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    path, neighbour = tmp_path / "a[1]", tmp_path / "b"
+    first, other = left(path), left(neighbour)
     with draft_of(path) as draft:
         assert not first.exists()
         assert other.exists()
@@ -28,7 +28,7 @@ def test_the_next_writer_of_a_file_removes_what_one_left_who_was_killed(tmp_path
     assert [each.name for each in tmp_path.iterdir()] == ["a[1]"]
 
 
-def test_a_draft_of_somebody_who_lives_stays(tmp_path: Path) -> None:
+def test_a_draft_of_a_living_writer_stays(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with draft_of(path) as one, draft_of(path) as other:
         assert remove_old_drafts(tmp_path, 0.0) == 0
@@ -37,7 +37,7 @@ def test_a_draft_of_somebody_who_lives_stays(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_was_published_by_somebody_who_died_is_known(tmp_path: Path) -> None:
+def test_a_file_that_was_published_by_a_dead_writer_is_known(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"there before")
     left(path)

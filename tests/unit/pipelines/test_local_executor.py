@@ -145,7 +145,7 @@ LONG_S = 3_600.0
 
 
 @pytest.mark.parametrize("size", [1, 8 * MIB], ids=["small", "large"])
-def test_whoever_stops_early_waits_for_no_pause(size: int) -> None:
+def test_a_caller_that_stops_early_waits_for_no_pause(size: int) -> None:
     """Such as that of a rate: what was begun ends there, and what was not is never begun."""
     environment = SystemEnvironment()
     begun: list[int] = []

@@ -65,7 +65,7 @@ def append(**data: bytes) -> Callable[[Store], None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_copy_with_bytes_that_tier_1_forgot_does_not_go_on(
+def test_a_copy_with_bytes_that_tier_1_forgot_does_not_continue(
     folder: Path, target: Path, more: int
 ) -> None:
     long = text("long", BLOCK_BYTES + 5_000)
@@ -126,7 +126,7 @@ def test_a_killed_copy_forgets_what_it_brought_of_other_bytes(
     ],
 )
 @pytest.mark.parametrize("case", ["longer", "as long", "shorter"])
-def test_an_export_with_bytes_that_tier_1_forgot_does_not_go_on(
+def test_an_export_with_bytes_that_tier_1_forgot_does_not_continue(
     folder: Path, tmp_path: Path, form: Form, records: Records, case: str
 ) -> None:
     def record(data: bytes) -> bytes:
@@ -157,7 +157,9 @@ def test_an_export_with_bytes_that_tier_1_forgot_does_not_go_on(
 
 
 @pytest.mark.slow
-def test_an_export_goes_on_where_the_store_has_its_last_bytes(folder: Path, tmp_path: Path) -> None:
+def test_an_export_continues_where_the_store_has_its_last_bytes(
+    folder: Path, tmp_path: Path
+) -> None:
     def exported() -> set[str]:
         return {
             one.status

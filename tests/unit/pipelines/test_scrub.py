@@ -94,7 +94,7 @@ class Slow:
 
 
 @pytest.mark.slow
-def test_a_pin_keeps_chunks_from_a_collector_beside_the_job(
+def test_a_pin_keeps_chunks_from_a_collector_during_the_job(
     folder: Path, store: siltstone.Store, fill: Fill, executor: LocalExecutor
 ) -> None:
     segment = fill("a", 40_000)

@@ -83,7 +83,7 @@ def make(store: Store) -> None:
     store.create("new").append(b"new")
 
 
-def make_anew(store: Store) -> None:
+def make_again(store: Store) -> None:
     store.segment("a").delete()
     store.create("a").append(b"another")
 
@@ -94,8 +94,8 @@ def delete(store: Store) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [(), ("a", "b")], ids=["all", "named"])
-@pytest.mark.parametrize("act", [make, make_anew, delete])
-def test_what_is_made_or_deleted_behind_a_copy_is_not_compared(
+@pytest.mark.parametrize("act", [make, make_again, delete])
+def test_what_is_made_or_deleted_after_a_copy_is_not_compared(
     folder: Path,
     target: Path,
     act: Callable[[Store], None],

@@ -42,13 +42,13 @@ def compared(folder: Path, function: str, act: Callable[[], None]) -> set[str]:
     with store_view(folder) as view, pytest.MonkeyPatch.context() as patch:
         plain = getattr(comparing, function)
 
-        def behind(*arguments: Any) -> Any:
+        def after_act(*arguments: Any) -> Any:
             act()
             if function == "plan_range":
                 view.refresh()
             return plain(*arguments)
 
-        patch.setattr(comparing, function, behind)
+        patch.setattr(comparing, function, after_act)
         items, known = plan_verify_export(view, folder.parent / "out", ["a"])
         return {one.status for one in (*known, *verify_export(view, LocalExecutor(1), items))}
 
@@ -67,13 +67,13 @@ def truncate(store: Store) -> None:
     store.segment("a").truncate(500)
 
 
-def make_anew(store: Store) -> None:
+def make_again(store: Store) -> None:
     store.segment("a").delete()
     store.create("a").append(b"y" * 2_000)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("act", [truncate, make_anew])
+@pytest.mark.parametrize("act", [truncate, make_again])
 def test_of_what_goes_meanwhile_nothing_is_said(folder: Path, act: Callable[[Store], None]) -> None:
     with siltstone.open(folder) as store:
         assert compared(folder, "plan_range", lambda: act(store)) == {TRUNCATED}

@@ -86,7 +86,7 @@ def test_a_look_up_in_another_store_is_refused(stores: list[tuple[str, str]]) ->
 
 
 @pytest.mark.slow
-def test_a_look_up_behind_a_recovery_with_loss_is_refused(
+def test_a_look_up_after_a_recovery_with_loss_is_refused(
     stores: list[tuple[str, str]],
 ) -> None:
     (path, uuid), *_ = stores

@@ -35,10 +35,10 @@ def with_sum(body: bytes) -> bytes:
 
 @pytest.mark.slow
 @given(ENTRIES, st.integers(0, 2**60), U32, st.binary(max_size=5))
-def test_round_trip(entries: list[TableEntry], start: int, crc: int, behind: bytes) -> None:
+def test_round_trip(entries: list[TableEntry], start: int, crc: int, rest: bytes) -> None:
     record, crc_after = encode_table_record(entries, start_version=start, running_crc=crc)
     assert len(record) == record_length(entries)
-    decoded = decode_table_record(b"xyz" + record + behind, 3, where="test")
+    decoded = decode_table_record(b"xyz" + record + rest, 3, where="test")
     assert decoded.entries == tuple(entries)
     assert (decoded.table_version, decoded.length) == (start + len(record), len(record))
     assert (decoded.running_crc, decoded.crc_after) == (crc, crc_after)

@@ -138,7 +138,7 @@ async def test_what_was_not_shown_goes_without_a_trace(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("slices", [1, 2, 3])
-async def test_what_was_not_shown_behind_nothing_goes_as_well(slices: int) -> None:
+async def test_what_was_not_shown_of_an_empty_target_goes_as_well(slices: int) -> None:
     """Of an empty target the placed extents begin at 0, and below that there is nothing to ask."""
     world, _ = await prepared(target=0)
     await world.segments.close_chunk(2)
@@ -162,7 +162,7 @@ async def test_chunks_that_only_the_placed_extents_name_are_garbage_when_they_go
     world.check()
 
 
-async def test_a_concat_that_can_not_go_on_says_so() -> None:
+async def test_a_concat_that_cannot_continue_says_so() -> None:
     world, _ = await prepared(source=450)
     world.layouts.change(2, sealed_length=451)
     with pytest.raises(OffsetError, match="not flushed"):
@@ -257,7 +257,7 @@ async def test_an_owner_that_ends_anywhere_leaves_it_done_or_undone(outcome: Com
     assert number >= 4
 
 
-async def test_trims_of_the_target_go_on_beside_it() -> None:
+async def test_trims_of_the_target_continue_meanwhile() -> None:
     world, whole = await prepared(source=450)
     await world.segments.close_chunk(2)
     await world.segments.place(joining())
@@ -303,7 +303,7 @@ async def test_a_concat_at_once_takes_what_others_left_away_first() -> None:
         world.check()
 
 
-async def test_nobody_relocates_what_is_not_shown() -> None:
+async def test_what_is_not_shown_is_not_relocated() -> None:
     world = World()
     world.layouts.add(1)
     await write_chunks(world, 2, [50])

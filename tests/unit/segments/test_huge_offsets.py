@@ -121,7 +121,7 @@ async def test_reads(offset: int, sums: list[int]) -> None:
     assert await world.read(1, offset, BLOCK_BYTES + 10) == expected(offset, wanted)
 
 
-async def test_concat_and_the_append_behind_it(sums: list[int]) -> None:
+async def test_concat_and_the_append_after_it(sums: list[int]) -> None:
     world = world_of(sums, 1, 2)
     world.layouts.change(2, sealed_length=2 * LENGTH, start_offset=2**31 + 7)
     await world.segments.concat(world.joining(2 * LENGTH))

@@ -70,7 +70,7 @@ async def test_writes(
 
 
 @pytest.mark.parametrize("name", ["append and concat", "append"])
-async def test_a_stray_byte_behind_each_write_costs_a_chunk_each(name: str) -> None:
+async def test_a_stray_byte_after_each_write_costs_a_chunk_each(name: str) -> None:
     world = World(PROFILES[name], settings=small(20))
     world.layouts.add(1)
     whole = data(10)
@@ -159,7 +159,7 @@ async def test_concat_and_merge(
 
 @pytest.mark.parametrize("dirty", [(0,), (1,), (4,), (0, 1, 2, 3, 4)])
 @pytest.mark.parametrize("name", sorted(PROFILES))
-async def test_bytes_that_nobody_committed_are_not_carried_over(
+async def test_bytes_that_were_not_committed_are_not_carried_over(
     name: str, dirty: tuple[int, ...]
 ) -> None:
     world = World(PROFILES[name])

@@ -9,7 +9,7 @@ import pytest
 from siltstone.segments.locks import SegmentLocks
 
 
-async def test_only_locks_that_nobody_holds_or_awaits_are_taken() -> None:
+async def test_only_locks_that_are_neither_held_nor_awaited_are_taken() -> None:
     locks = SegmentLocks()
     held, promised = locks.of(1), locks.of(2)
     await held.acquire()

@@ -223,7 +223,7 @@ async def test_concat_of_two_that_share_a_chunk() -> None:
     world.check()
 
 
-async def test_a_segment_behind_which_a_concat_has_placed_extents_is_passed_over() -> None:
+async def test_a_segment_after_which_a_concat_has_placed_extents_is_passed_over() -> None:
     world = World()
     await pack(world, [1, 2, 3, 4])
     world.layouts.change(2, sealed_length=10)
@@ -281,7 +281,7 @@ async def test_a_segment_that_is_being_changed_is_passed_over() -> None:
     world.check()
 
 
-async def test_others_wait_for_a_pack_and_then_go_on() -> None:
+async def test_others_wait_for_a_pack_and_then_continue() -> None:
     world = World()
     await pack(world, [1, 2])
 
@@ -370,7 +370,7 @@ async def test_a_create_that_fails_burns_its_name(fault: Fault) -> None:
     world.check()
 
 
-async def test_damage_of_one_block_hurts_only_who_lies_in_it() -> None:
+async def test_damage_of_one_block_hurts_only_segments_that_lie_in_it() -> None:
     world = World()
     length = BLOCK_BYTES // 4 + 1
     await pack(world, range(1, 9), length)

@@ -102,7 +102,7 @@ async def test_while_storage_is_slow_reads_are_ordinary_so_that_some_are_read_ah
             assert read(5, memoryview(buffer)), "a late answer between quick ones says nothing"
 
 
-async def test_what_changes_behind_a_read_is_not_remembered_as_verified() -> None:
+async def test_what_changes_after_a_read_is_not_remembered_as_verified() -> None:
 
     def changing(world: World, versions: Iterator[str]) -> ReadNow:
         """A chunk that is written to behind each read, before its version is asked for."""

@@ -114,7 +114,7 @@ async def test_a_sequential_read_takes_a_call_for_each_8_mib(
 
 @pytest.mark.slow
 @pytest.mark.virtual_time
-async def test_readers_beside_each_other_do_not_get_the_memory_of_the_other() -> None:
+async def test_parallel_readers_do_not_get_the_memory_of_each_other() -> None:
     async with filled() as (world, whole):
         for start in range(0, 6 * MIB, MIB):
             assert await world.read(1, start, MIB) == whole[start : start + MIB]
@@ -187,7 +187,7 @@ async def test_the_further_a_reader_has_come_the_more_is_read_ahead(step: int, p
     await ahead.close()
 
 
-async def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -> None:
+async def test_while_storage_is_quick_only_a_reader_with_something_ahead_is_wanted() -> None:
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         view[:] = bytes(range(offset, offset + len(view)))
 
@@ -315,7 +315,7 @@ async def test_what_was_read_ahead_is_not_shown_after_a_truncation() -> None:
 
 @pytest.mark.slow
 @pytest.mark.virtual_time
-async def test_an_error_ahead_is_met_by_who_reads_there() -> None:
+async def test_an_error_ahead_is_met_by_the_read_of_that_place() -> None:
     async with filled() as (world, whole):
         damaged = world.segments.chunks(1)[2].chunk.name
         world.content(damaged)[5] ^= 1
@@ -362,7 +362,7 @@ async def test_a_cancelled_reader_leaves_the_others_what_is_ahead() -> None:
         assert await read_all(world, MIB) == whole
 
 
-async def test_reads_beside_each_other_are_not_taken_for_slow_storage() -> None:
+async def test_parallel_reads_are_not_taken_for_slow_storage() -> None:
     """Eight at a time share what one has alone; a burst of slow ones wears off."""
 
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:

@@ -133,7 +133,7 @@ async def test_a_segment_that_is_being_changed_stays() -> None:
     await all_there(world)
 
 
-async def test_a_flush_goes_on_meanwhile() -> None:
+async def test_a_flush_continues_meanwhile() -> None:
     world = await sparse(Profile())
     extents = extents_of(world, [1, 2])
     moving = asyncio.create_task(world.segments.repack(extents))

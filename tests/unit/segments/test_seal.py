@@ -106,7 +106,7 @@ async def test_what_comes_back_as_it_was_is_committed(pieces: list[int]) -> None
     assert world.segments.mishaps.read_backs_failed == 0
 
 
-async def test_a_chunk_that_comes_back_damaged_is_garbage_and_written_anew() -> None:
+async def test_a_chunk_that_comes_back_damaged_is_garbage_and_written_again() -> None:
     world = read_back()
     damage_writes(world, "create", 1)
     whole = await write_pieces(world, [300_000])
@@ -135,7 +135,7 @@ async def test_a_service_that_damages_everything_fails_the_write() -> None:
     assert len(world.segments.take_abandoned()) == 3 == world.segments.mishaps.read_backs_failed
 
 
-async def test_bytes_that_can_not_be_read_back_do_not_count() -> None:
+async def test_bytes_that_cannot_be_read_back_do_not_count() -> None:
     world = read_back()
     world.layouts.add(1)
     left = [1]

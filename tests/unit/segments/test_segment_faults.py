@@ -86,7 +86,7 @@ async def test_a_refused_append_may_be_repeated() -> None:
     assert world.chunk_lengths() == [11]
 
 
-async def test_garbage_behind_the_committed_length_is_passed() -> None:
+async def test_garbage_after_the_committed_length_is_passed() -> None:
     world = World()
     whole = await write_pieces(world, [10])
     (entry,) = world.segments.chunks(1)
@@ -147,7 +147,7 @@ async def test_creates_that_stay_unknown_are_an_error() -> None:
     assert sorted(new.name for new in world.segments.take_abandoned()) == sorted(created)
 
 
-async def test_a_refused_create_leaves_nothing_behind() -> None:
+async def test_a_refused_create_leaves_nothing() -> None:
     world = World()
     world.layouts.add(1)
     world.storage.decide = fail("create", Fault.REFUSED)

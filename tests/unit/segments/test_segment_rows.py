@@ -283,7 +283,7 @@ async def test_two_segments_let_go_of_a_shared_chunk_at_once() -> None:
     assert world.layouts.rows.chunks == {}
 
 
-async def test_locks_live_as_long_as_somebody_uses_them() -> None:
+async def test_locks_live_as_long_as_they_are_used() -> None:
     world = World()
     lock = world.segments.lock(1)
     assert world.segments.lock(1) is lock

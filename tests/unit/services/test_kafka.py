@@ -33,7 +33,7 @@ def test_acknowledged_records_survive_a_kill(new_kafka: Kafka) -> None:
     consumer.close()
 
 
-def test_a_topic_that_nobody_made_is_an_error(kafka: Kafka) -> None:
+def test_a_topic_that_was_never_made_is_an_error(kafka: Kafka) -> None:
     producer = KafkaProducer(bootstrap_servers=kafka.endpoint, max_block_ms=500)
     with pytest.raises(KafkaError):
         producer.send(f"none-{os.urandom(4).hex()}", b"lost").get(5)

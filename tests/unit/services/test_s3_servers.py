@@ -63,7 +63,7 @@ def test_a_bucket_can_be_used_over_tls(versitygw_tls: S3Server, authority: Autho
     check_bucket(client(versitygw_tls, verify=str(authority.bundle)))
 
 
-def test_nobody_else_trusts_the_certificate(versitygw_tls: S3Server) -> None:
+def test_no_other_client_trusts_the_certificate(versitygw_tls: S3Server) -> None:
     with pytest.raises(SSLError):
         client(versitygw_tls).list_buckets()
 

@@ -64,7 +64,7 @@ def test_files_work_where_the_server_knows_the_jar(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_files_can_not_be_asked_for_is_named(tmp_path: Path) -> None:
+def test_what_files_cannot_be_asked_for_is_named(tmp_path: Path) -> None:
     spark = connected(**{FILE_SYSTEM: "siltstone.SiltFileSystem"})
     siltstone.init(tmp_path)
     with pytest.raises(ValueError, match="at least one text"):

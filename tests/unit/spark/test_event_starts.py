@@ -36,8 +36,8 @@ def check(data: bytes) -> EventStarts:
     starts, end, malformed = by_steps(data)
     assert (found.starts - len(LEAD)).tolist() == starts
     assert (found.end - len(LEAD), found.malformed) == (end, malformed)
-    behind = [*starts, end][1:]
-    wanted = [stop - start - HEADER_BYTES for start, stop in zip(starts, behind, strict=True)]
+    stops = [*starts, end][1:]
+    wanted = [stop - start - HEADER_BYTES for start, stop in zip(starts, stops, strict=True)]
     assert found.lengths.tolist() == wanted
     return found
 

@@ -134,7 +134,7 @@ def test_a_malformed_event_fails_and_is_named() -> None:
 
 
 @pytest.mark.parametrize("range_bytes", [1, 40, None])
-def test_a_tolerant_read_goes_on_where_the_next_append_begins(range_bytes: int | None) -> None:
+def test_a_tolerant_read_continues_where_the_next_append_begins(range_bytes: int | None) -> None:
     payloads = [b"%d" % number for number in range(40)]
     starts = starts_of(payloads)
     data = damaged(payloads, 7, 8, 21)
@@ -234,8 +234,8 @@ def test_every_range_proves_the_next_one() -> None:
     parts = segment.plan(wanted(range_bytes=70))
     assert len(parts) > 5
     assert [part.joined for part in parts] == [True] * (len(parts) - 1) + [False]
-    for before, behind in pairwise(parts):
-        assert before.stop == behind.start
+    for before, following in pairwise(parts):
+        assert before.stop == following.start
 
 
 def test_a_text_of_events_may_be_a_string() -> None:

@@ -83,8 +83,8 @@ def test_a_truncated_segment_begins_with_what_is_left_of_its_first_line() -> Non
 def test_a_from_inside_a_line_leaves_that_line_to_the_read_before() -> None:
     segment = LaidOut(b"first\nsecond\nthird\n", [19])
     before = _all(segment, segment.plan(options(stop=8)))
-    behind = _all(segment, segment.plan(options(start=8)))
-    assert (before, behind) == ([b"first", b"second"], [b"third"])
+    following = _all(segment, segment.plan(options(start=8)))
+    assert (before, following) == ([b"first", b"second"], [b"third"])
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])

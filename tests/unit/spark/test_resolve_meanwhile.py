@@ -16,7 +16,7 @@ from siltstone.spark.resolve import resolve_tasks
 from siltstone.store.store import Store
 
 
-def make_anew(store: Store, size: int) -> None:
+def make_again(store: Store, size: int) -> None:
     """Make the segment of events, or the one that takes its name."""
     if any(store.list("a")):
         store.segment("a").delete()
@@ -28,7 +28,7 @@ def make_anew(store: Store, size: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", ["map", "append_borders"])
-def test_a_segment_that_is_made_anew_while_it_is_planned_is_not_read(
+def test_a_segment_that_is_made_again_while_it_is_planned_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     siltstone.init(tmp_path / "store", containers=1)
@@ -36,18 +36,18 @@ def test_a_segment_that_is_made_anew_while_it_is_planned_is_not_read(
         store=str(tmp_path / "store"), segments=("a",), mode=Mode.EVENTS, range_bytes=1_000
     )
     with siltstone.open(tmp_path / "store") as store:
-        make_anew(store, 1)
+        make_again(store, 1)
         plain = getattr(ReadContainer, call)
         calls: list[str] = []
 
-        async def behind(self: ReadContainer, *arguments: Any) -> Any:
+        async def made_again_first(self: ReadContainer, *arguments: Any) -> Any:
             calls.append(call)
             if len(calls) == 1:
-                make_anew(store, 3)
+                make_again(store, 3)
                 await self.refresh()
             return await plain(self, *arguments)
 
-        monkeypatch.setattr(ReadContainer, call, behind)
+        monkeypatch.setattr(ReadContainer, call, made_again_first)
         with pytest.raises(SegmentNotFoundError, match="made again while it was read"):
             resolve_tasks(options, 1)
     assert calls

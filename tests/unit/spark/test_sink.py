@@ -155,7 +155,7 @@ def test_a_copy_of_a_checkpoint_is_told_and_no_batch_is_passed_over(sink: Sink) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("took_place", [True, False])
-def test_an_end_of_which_nobody_knows_what_became_is_asked_again(
+def test_an_end_of_unknown_outcome_is_asked_again(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, took_place: bool
 ) -> None:
     plain, calls = siltstone.Store.commit_import, []
@@ -196,7 +196,7 @@ def test_an_end_that_fails_is_told_as_it_is(
 
 
 @pytest.mark.slow
-def test_a_store_that_does_not_close_behind_the_end_fails_no_job(
+def test_a_store_that_does_not_close_after_the_end_fails_no_job(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = sink.planned()

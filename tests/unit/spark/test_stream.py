@@ -165,7 +165,7 @@ def test_events_that_hold_events_are_whole_or_the_batch_fails(
 
 
 @pytest.mark.parametrize("limit", [20, 25, 10_000])
-def test_behind_something_malformed_no_batch_begins_inside_an_append(
+def test_after_something_malformed_no_batch_begins_inside_an_append(
     make: Make, segment: siltstone.Segment, limit: int
 ) -> None:
     """Whatever limit there is: a batch read passes over the whole append, too."""
@@ -259,7 +259,7 @@ def test_a_limit_on_bytes_is_kept_and_shared(
 
 
 @pytest.mark.slow
-def test_a_limit_on_rows_starves_nobody(
+def test_a_limit_on_rows_starves_no_segment(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
     other = store.create(segment.name + "b")
@@ -300,7 +300,7 @@ def test_available_now_ends_where_the_segments_ended_then(
 
 
 @pytest.mark.slow
-def test_the_latest_offset_is_behind_the_last_whole_record(
+def test_the_latest_offset_is_after_the_last_whole_record(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
     segment.append(b"old\nbeg")
@@ -418,7 +418,7 @@ def test_bytes_of_a_first_batch_truncated_before_it_is_planned_again(
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_tells_no_beginning_goes_on(
+def test_a_checkpoint_that_tells_no_beginning_continues(
     make: Make, segment: siltstone.Segment
 ) -> None:
     segment.append(b"a\nb\n")

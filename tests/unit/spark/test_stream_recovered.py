@@ -65,7 +65,7 @@ def container_of(stream: Stream) -> int:
 
 
 @pytest.mark.slow
-def test_a_stream_does_not_go_on_behind_bytes_that_were_lost(make: Make, folder: Path) -> None:
+def test_a_stream_does_not_continue_after_bytes_that_were_lost(make: Make, folder: Path) -> None:
     append(folder, "{x}a", b"lost\n")
     stream = make(segment="{x}a")
     assert stream.values() == ["flushed", "lost"]
@@ -120,7 +120,7 @@ def test_a_segment_of_another_container_is_read_on(make: Make, folder: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_checkpoint_without_lineages_goes_on_and_gets_them(make: Make, folder: Path) -> None:
+def test_a_checkpoint_without_lineages_continues_and_gets_them(make: Make, folder: Path) -> None:
     stream = make(segment="{x}a")
     stream.batch()
     lineages = stream.offset.pop("lineages")
@@ -171,7 +171,7 @@ def put_back(folder: Path, lost: Callable[[], object]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("other", [b"new\nand more\n", b"other lines\n"])
-def test_a_stream_does_not_go_on_behind_bytes_that_tier_1_forgot(
+def test_a_stream_does_not_continue_after_bytes_that_tier_1_forgot(
     make: Make, folder: Path, other: bytes, restarted: bool
 ) -> None:
     stream = make(segment="{x}a")
@@ -203,7 +203,7 @@ def test_a_batch_that_was_planned_before_tier_1_forgot_is_not_planned_again(
 
 
 @pytest.mark.slow
-def test_a_checkpoint_without_sums_goes_on(make: Make, folder: Path) -> None:
+def test_a_checkpoint_without_sums_continues(make: Make, folder: Path) -> None:
     stream = make(segment="{x}a")
     assert stream.values() == ["flushed"]
     assert stream.offset["segments"]["{x}a"].pop("last") == {"length": 8, "sum": SUM}

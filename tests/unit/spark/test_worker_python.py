@@ -21,7 +21,7 @@ TELL = "import json, sys; print(json.dumps([sys.executable, sys.path, sys.argv[1
 
 
 @pytest.fixture(autouse=True)
-def _anew() -> Iterator[None]:
+def _forgotten() -> Iterator[None]:
     worker_python.cache_clear()
     yield
     worker_python.cache_clear()

@@ -62,7 +62,7 @@ def test_an_object_is_a_chunk_of_one_container(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_who_does_not_have_all_containers_takes_nothing_in_place(folder: Path) -> None:
+def test_an_owner_without_all_containers_takes_nothing_in_place(folder: Path) -> None:
     with siltstone.open(folder) as store:
         first, _ = names_of_both(store)
     with siltstone.open(folder, containers=[0]) as store:

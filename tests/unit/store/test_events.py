@@ -29,7 +29,7 @@ def test_events_of_a_writer_are_read_back(segment: siltstone.Segment) -> None:
     assert sum(len(batch.lengths) for batch in told) == len(PAYLOADS)
 
 
-def test_a_read_begins_behind_any_event(segment: siltstone.Segment) -> None:
+def test_a_read_begins_after_any_event(segment: siltstone.Segment) -> None:
     assert append_events(segment, PAYLOADS) == 0
     found = list(read_events(segment))
     assert payloads(segment, found[700].end) == PAYLOADS[701:]

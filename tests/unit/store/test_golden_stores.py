@@ -56,7 +56,7 @@ def test_a_reader_shows_what_it_held(version: str, folder: Path) -> None:
         assert [f for f in store.check(deep=True) if f.severity == "damage"] == []
 
 
-def test_an_owner_goes_on_with_it(version: str, folder: Path) -> None:
+def test_an_owner_continues_with_it(version: str, folder: Path) -> None:
     with siltstone.open(folder) as store:
         whole = expected(version, WHOLE)
         assert content(store) == whole

@@ -103,7 +103,7 @@ def test_an_unknown_create_burns_its_name(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_what_can_not_be_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     siltstone.init(tmp_path / "a", containers=4)
     siltstone.init(tmp_path / "b")
     with siltstone.open(tmp_path / "a") as store:

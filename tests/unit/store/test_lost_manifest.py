@@ -47,7 +47,7 @@ def test_the_highest_container_of_many_is_found_by_few_listings() -> None:
 @pytest.mark.parametrize(
     "theirs", ["data/c0/état.txt", "data/c0/日本", "data/c0/~~", "data/c1/x", "data/c2024/05.csv"]
 )
-def test_what_somebody_else_put_there_is_passed_over(theirs: str) -> None:
+def test_files_of_other_programs_are_passed_over(theirs: str) -> None:
     storage = storage_with(data_chunk(0, 1, "a", 0, 1), theirs, data_chunk(1, 1, "b", 0, 2))
     assert highest_container(storage) == 1
 

@@ -107,7 +107,7 @@ def test_containers_are_counted(tmp_path: Path, count: Any, kind: type[Exception
     assert not (tmp_path / "x").exists()
 
 
-def test_options_without_a_path_leave_the_folders_beside_the_settings(tmp_path: Path) -> None:
+def test_options_without_a_path_leave_the_folders_next_to_the_settings(tmp_path: Path) -> None:
     settings = siltstone.init(tmp_path, options={}, log_options={"file_bytes": "4MiB"})
     assert (tmp_path / "tier1" / "c0").is_dir()
     assert (tmp_path / "chunks" / "system" / "store").is_file()

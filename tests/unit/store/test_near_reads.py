@@ -369,7 +369,7 @@ def in_threads(works: list[Callable[[], None]]) -> None:
 
 
 @pytest.mark.slow
-def test_readers_beside_a_writer_see_what_is_acknowledged(
+def test_readers_next_to_a_writer_see_what_is_acknowledged(
     segment: siltstone.Segment, calls: Calls
 ) -> None:
     whole = bytearray(CONTENT)

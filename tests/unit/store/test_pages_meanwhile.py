@@ -33,8 +33,8 @@ async def test_runs_of_one_segment_are_never_followed_by_those_of_another_one(
     folder = make_store(tmp_path / "store", chunk_bytes=1_000, containers=1)
     async with await siltstone.open_async(folder) as store:
         await fill(store, 4)
-        async with await siltstone.open_async(folder, read_only=True) as beside:
-            segment = (beside if read_only else store).segment("a")
+        async with await siltstone.open_async(folder, read_only=True) as reader:
+            segment = (reader if read_only else store).segment("a")
             pages = getattr(segment, verb)()
             await anext(pages)
             await store.segment("a").delete()

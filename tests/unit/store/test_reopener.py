@@ -194,7 +194,7 @@ def test_a_newer_epoch_is_fenced_though_the_log_is_free() -> None:
     assert opener.opened == []
 
 
-def test_an_own_claim_that_failed_to_boot_fences_nobody() -> None:
+def test_an_own_claim_that_failed_to_boot_fences_no_owner() -> None:
     opener = FakeOpener([], newest=2, claimant="this store")
     watch(opener, LogError("x"), lambda handle: bool(opener.opened))
     assert len(opener.opened) == 1
@@ -206,7 +206,7 @@ def test_a_lost_log_is_final() -> None:
     assert opener.opened == []
 
 
-async def test_a_store_goes_on_after_its_log_failed(
+async def test_a_store_continues_after_its_log_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     siltstone.init(tmp_path)

@@ -20,7 +20,7 @@ from siltstone.migration.files.export_files import export_files, plan_export
 
 OLD, NEW = b"0123456789" * 3, b"abcdefghij" * 3
 PIECE = 10
-ANEW = "deleted and made again while it was read"
+MADE_AGAIN = "deleted and made again while it was read"
 
 
 @pytest.fixture
@@ -43,15 +43,15 @@ def shown(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Itera
         yield reader
 
 
-def make_anew(store: Store) -> None:
+def make_again(store: Store) -> None:
     store.segment("a").delete()
     store.create("a").append(NEW)
 
 
 @pytest.fixture
-def anew_behind_a_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def made_again_after_a_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The segment is made again behind the first read."""
-    acts: list[Callable[[Store], None]] = [make_anew]
+    acts: list[Callable[[Store], None]] = [make_again]
     read, read_into = Segment.read, Segment.read_into
 
     def read_then(segment: Segment, offset: int, length: int) -> bytes:
@@ -71,21 +71,21 @@ def anew_behind_a_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("step", [PIECE, len(OLD)])
-def test_a_follower_goes_on_with_no_other_segment(
+def test_a_follower_continues_with_no_other_segment(
     store: Store, shown: Store, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither in the middle nor where it waits at the end."""
     monkeypatch.setattr("siltstone.store.handles.async_segment.FOLLOW_BYTES", step)
     following = shown.segment("a").follow()
     assert next(following) == OLD[:step]
-    make_anew(store)
+    make_again(store)
     store.segment("a").append(NEW)
-    with pytest.raises(siltstone.SegmentNotFoundError, match=ANEW):
+    with pytest.raises(siltstone.SegmentNotFoundError, match=MADE_AGAIN):
         next(following)
 
 
 @pytest.mark.parametrize("verb", [("cat", "a"), ("tail", "a"), ("tail", "a", "--bytes", "30")])
-@pytest.mark.usefixtures("anew_behind_a_read")
+@pytest.mark.usefixtures("made_again_after_a_read")
 def test_a_verb_writes_bytes_of_one_segment(
     verb: tuple[str, ...],
     tmp_path: Path,
@@ -96,17 +96,17 @@ def test_a_verb_writes_bytes_of_one_segment(
     assert run(["--store", str(tmp_path / "store"), *verb]) == 3
     out, err = capfd.readouterr()
     assert OLD.startswith(out.encode())
-    assert ANEW in err
+    assert MADE_AGAIN in err
 
 
-@pytest.mark.usefixtures("anew_behind_a_read")
+@pytest.mark.usefixtures("made_again_after_a_read")
 def test_an_exported_file_has_the_bytes_of_one_segment(
     shown: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("siltstone.migration.files.export_files.READ_BYTES", PIECE)
     target = tmp_path / "out"
     planned = plan_export(shown, ["a"], target)
-    with pytest.raises(siltstone.SegmentNotFoundError, match=ANEW):
+    with pytest.raises(siltstone.SegmentNotFoundError, match=MADE_AGAIN):
         list(export_files(shown, planned))
     assert not target.exists()
 
@@ -119,7 +119,7 @@ def test_events_are_those_of_one_segment(store: Store, monkeypatch: pytest.Monke
     assert next(reading).payload == b"old"
     store.segment("b").delete()
     store.create("b").append(new)
-    with pytest.raises(siltstone.SegmentNotFoundError, match=ANEW):
+    with pytest.raises(siltstone.SegmentNotFoundError, match=MADE_AGAIN):
         next(reading)
 
 
@@ -131,34 +131,32 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_buffers")
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_file_goes_on_with_no_other_segment(store: Store, shown: Store, count: int) -> None:
+def test_a_file_continues_with_no_other_segment(store: Store, shown: Store, count: int) -> None:
     """Neither at its beginning, nor in the middle, nor at its end."""
     store.flush()
     with shown.segment("a").open() as file:
         for number in range(count):
             assert file.read(PIECE) == OLD[number * PIECE : (number + 1) * PIECE]
-        make_anew(store)
+        make_again(store)
         store.segment("a").append(NEW)
         given: list[bytes] = []
-        with pytest.raises(SegmentNotFoundError, match=ANEW):
+        with pytest.raises(SegmentNotFoundError, match=MADE_AGAIN):
             given.extend(iter(partial(file.read, PIECE), b""))
         # A reader may not know yet, and gives what is right of what it shows.
         assert b"".join(given) == OLD[count * PIECE : (count + len(given)) * PIECE]
         assert shown is not store or not given
-        with pytest.raises(SegmentNotFoundError, match=ANEW):
+        with pytest.raises(SegmentNotFoundError, match=MADE_AGAIN):
             file.seek(0, os.SEEK_END)
 
 
-@pytest.mark.usefixtures("small_buffers", "anew_behind_a_read")
+@pytest.mark.usefixtures("small_buffers", "made_again_after_a_read")
 def test_a_file_gives_no_byte_that_may_be_of_another_segment(store: Store) -> None:
-    with store.segment("a").open() as file, pytest.raises(SegmentNotFoundError, match=ANEW):
+    with store.segment("a").open() as file, pytest.raises(SegmentNotFoundError, match=MADE_AGAIN):
         file.read(PIECE)
 
 
 @pytest.mark.usefixtures("small_buffers")
-def test_a_file_goes_on_beside_changes_of_its_segment_and_of_others(
-    store: Store, shown: Store
-) -> None:
+def test_a_file_continues_while_its_segment_and_others_change(store: Store, shown: Store) -> None:
     with shown.segment("a").open() as file:
         found = file.read(PIECE)
         store.create("b").append(NEW)

@@ -149,7 +149,7 @@ def test_a_store_tells_what_is_only_in_tier_one(store: siltstone.Store, name: st
     assert [finding for finding in store.check() if finding.severity == "damage"] == []
 
 
-def test_a_reader_works_beside_the_owner_and_changes_nothing(
+def test_a_reader_works_next_to_the_owner_and_changes_nothing(
     store: siltstone.Store, folder: Path, segment: siltstone.Segment
 ) -> None:
     segment.append(b"abc")

@@ -92,7 +92,7 @@ def test_a_snapshot_has_a_limited_life(table: siltstone.Table, ttl_s: float) -> 
         table.snapshot(ttl_s)
 
 
-def test_a_follower_goes_on_from_a_snapshot(table: siltstone.Table) -> None:
+def test_a_follower_continues_from_a_snapshot(table: siltstone.Table) -> None:
     table.put(b"before", b"")
     snapshot = table.snapshot()
     made = [table.update({b"a": b"1", b"b": None}), table.remove_range(b"a", b"c")]

@@ -87,7 +87,7 @@ def test_a_process_that_is_stopped_makes_no_step() -> None:
     stage.run(program())
 
 
-def test_a_call_of_a_stopped_process_goes_on_and_its_answer_waits() -> None:
+def test_a_call_of_a_stopped_process_continues_and_its_answer_waits() -> None:
     stage = Stage()
 
     async def program() -> None:

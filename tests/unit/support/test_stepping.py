@@ -54,7 +54,7 @@ def test_calls_come_between_the_steps_of_one_another() -> None:
 
 
 @pytest.mark.parametrize("is_sent", [False, True])
-def test_one_that_stands_still_makes_only_the_step_that_it_sent_off(is_sent: bool) -> None:
+def test_a_stopped_process_makes_only_the_step_that_it_sent_off(is_sent: bool) -> None:
     told: list[float] = []
 
     async def program(process: Process) -> None:

@@ -53,7 +53,7 @@ def test_a_pool_runs_as_many_calls_as_it_has_threads() -> None:
     assert environment.monotonic() == pytest.approx(3.0)
 
 
-def test_a_cancelled_caller_is_free_and_the_call_goes_on() -> None:
+def test_a_cancelled_caller_is_free_and_the_call_continues() -> None:
     environment = VirtualEnvironment(latency=lambda pool, chance: 10.0)
     done: list[int] = []
 

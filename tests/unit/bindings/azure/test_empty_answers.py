@@ -48,7 +48,7 @@ def test_a_listing_that_leaves_something_out_is_no_answer(
         list(here.storage.list())
 
 
-def test_a_failure_without_a_code_is_an_error_and_nothing_beside(
+def test_a_failure_without_a_code_is_an_error_and_nothing_else(
     counted: NewCounted, caplog: pytest.LogCaptureFixture
 ) -> None:
     here = counted()

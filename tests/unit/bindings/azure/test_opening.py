@@ -57,7 +57,7 @@ def test_a_signature_that_has_expired(counted: NewCounted) -> None:
     assert "Y2FuYXJ5" not in str(caught.value)
 
 
-def test_nobody_there(counted: NewCounted) -> None:
+def test_no_server_there(counted: NewCounted) -> None:
     options = counted().options | {"endpoint": "http://127.0.0.1:9/x"}
     with pytest.raises(ChunkUnavailableError, match="could not be reached"):
         siltstone_chunk_storage("azure", options)
@@ -71,7 +71,7 @@ def test_an_account_with_folders_is_refused(counted: NewCounted) -> None:
         siltstone_chunk_storage("azure", here.options)
 
 
-def test_who_may_not_ask_about_the_account_goes_on(counted: NewCounted) -> None:
+def test_a_user_who_may_not_ask_about_the_account_continues(counted: NewCounted) -> None:
     here = counted()
     here.proxy.plan(Rule(fault=Answer(status=403), target="comp=properties"))
     opened = siltstone_chunk_storage("azure", here.options)

@@ -277,7 +277,7 @@ def test_an_upload_that_does_not_get_on_is_ended(stub: Stub) -> None:
 
 
 @pytest.mark.parametrize("verb", ["create", "piece", "compose"])
-def test_whoever_comes_second_is_told(storage: GcsChunkStorage, stub: Stub, verb: str) -> None:
+def test_the_second_writer_is_told(storage: GcsChunkStorage, stub: Stub, verb: str) -> None:
     stub.store("s", b"source")
 
     def overtaken(_: Request, carry_out: Callable[[], Reply]) -> Reply:
@@ -441,16 +441,16 @@ def test_what_is_no_answer_of_the_service_is_not_believed(
 def test_a_hanging_service_is_left_in_time(stub: Stub) -> None:
     storage = GcsChunkStorage(stub.settings(read_timeout_s=0.2))
     stub.store("s", b"abc")
-    go_on = threading.Event()
+    proceed = threading.Event()
 
     def hang(_: Request, carry_out: Callable[[], Reply]) -> Reply:
-        go_on.wait(120)  # the service answers only when it was left
+        proceed.wait(120)  # the service answers only when it was left
         return carry_out()
 
     stub.fail("stat", hang)
     with pytest.raises(ChunkUnavailableError, match="ReadTimeout"):
         storage.stat("s")
-    go_on.set()
+    proceed.set()
     storage.close()
 
 
@@ -463,7 +463,7 @@ def test_a_slow_answer_is_left_at_the_deadline(stub: Stub) -> None:
     storage.close()
 
 
-def test_nobody_listens(stub: Stub) -> None:
+def test_no_server_listens(stub: Stub) -> None:
     storage = GcsChunkStorage(
         stub.settings(endpoint="http://127.0.0.1:1", unsafe_without_preconditions=True)
     )

@@ -114,7 +114,7 @@ def test_a_listing_is_a_request_for_each_1000(
     assert stub.whats() == ["list"] * requests
 
 
-def test_a_listing_begins_behind_a_name(storage: GcsChunkStorage, stub: Stub) -> None:
+def test_a_listing_begins_after_a_name(storage: GcsChunkStorage, stub: Stub) -> None:
     for name in ("a", "b", "b0", "c"):
         stub.store(name, b"x")
     assert [found.name for found in storage.list("", "b")] == ["b0", "c"]

@@ -46,11 +46,11 @@ def test_calls_one_after_the_other_share_a_thread(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_call_that_hangs_is_given_up_and_makes_no_further_step() -> None:
-    goes_on, ended = threading.Event(), threading.Event()
+    proceed, ended = threading.Event(), threading.Event()
     steps = []
 
     def hang(turn: Turn) -> None:
-        goes_on.wait(120)
+        proceed.wait(120)
         try:
             turn.check()
             steps.append("another")
@@ -61,23 +61,23 @@ def test_a_call_that_hangs_is_given_up_and_makes_no_further_step() -> None:
     calls = Calls()
     with pytest.raises(DeadlineError):
         calls.call(hang, Deadline(0.05))
-    goes_on.set()
+    proceed.set()
     assert ended.wait(120)
     assert steps == []
     assert calls.call(lambda _: 7, Deadline(120)) == 7
     calls.close()
 
 
-def test_only_so_many_threads_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_few_threads_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANGING_MAX", 2)
-    goes_on = threading.Event()
+    proceed = threading.Event()
     calls = Calls()
     for _ in range(2):
         with pytest.raises(DeadlineError):
-            calls.call(lambda _: goes_on.wait(120), Deadline(0.02))
+            calls.call(lambda _: proceed.wait(120), Deadline(0.02))
     with pytest.raises(DeadlineError, match="too many"):
         calls.call(lambda _: True, Deadline(120))
-    goes_on.set()
+    proceed.set()
     until = time.monotonic() + 120
     while calls._hanging and time.monotonic() < until:
         time.sleep(0.001)
@@ -103,7 +103,7 @@ def test_closing_waits_for_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.call(lambda _: 7, Deadline(120))
 
 
-def test_a_call_that_sleeps_is_told_at_once_when_nobody_waits() -> None:
+def test_a_call_that_sleeps_is_told_at_once_when_its_caller_has_left() -> None:
     ended = threading.Event()
 
     def sleep(turn: Turn) -> None:

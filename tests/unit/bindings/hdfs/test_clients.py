@@ -48,7 +48,7 @@ def test_a_client_that_was_left_alone_at_a_file_writes_to_others() -> None:
     assert len(made) == 2
 
 
-def test_a_file_uses_up_so_many_clients() -> None:
+def test_a_file_uses_up_a_bounded_number_of_clients() -> None:
     clients, made = new_clients()
     for number in range(CLIENTS_MAX):
         assert clients.writer("a").number == number
@@ -62,7 +62,7 @@ def test_a_file_uses_up_so_many_clients() -> None:
     assert len(made) == CLIENTS_MAX
 
 
-def test_so_many_files_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_number_of_files_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATHS_MAX", 3)
     clients, _ = new_clients()
     for path in "abcad":

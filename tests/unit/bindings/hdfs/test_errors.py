@@ -73,7 +73,7 @@ def test_an_answer(error: Exception, kind: type[ChunkError], outcome: Outcome) -
 
 
 @pytest.mark.parametrize(("error", "kind", "_"), CASES, ids=lambda case: str(case)[:60])
-def test_behind_a_change_nothing_is_certain(
+def test_after_a_change_nothing_is_certain(
     error: Exception, kind: type[ChunkError], _: Outcome
 ) -> None:
     found = chunk_error(error, "a", "write", changes=True, is_begun=True)
@@ -82,7 +82,7 @@ def test_behind_a_change_nothing_is_certain(
         assert type(found) is ChunkUnavailableError
 
 
-def test_who_holds_a_chunk_may_let_it_go() -> None:
+def test_the_holder_of_a_chunk_may_let_it_go() -> None:
     assert is_held(HELD)
     assert is_held(FileExistsError("because x is already the current lease holder."))
     assert not is_held(FileExistsError("/a for client b already exists"))

@@ -20,7 +20,7 @@ class LateReader:
     """A file whose bytes come when they are let go."""
 
     def __init__(self, length: int) -> None:
-        self.go_on = threading.Event()
+        self.proceed = threading.Event()
         self._length = length
 
     def file_length(self) -> int:
@@ -30,7 +30,7 @@ class LateReader:
         return b"".join(self.read_range_stream(offset, length))
 
     def read_range_stream(self, offset: int, length: int) -> Iterator[bytes]:
-        self.go_on.wait(120)
+        self.proceed.wait(120)
         yield b"x" * length
 
 
@@ -59,7 +59,7 @@ def test_a_late_answer_leaves_the_buffer_alone(
     buffer[:] = used_again = b"used again" * (length // 10)
     calls = storage.service._calls
     assert len(calls._hanging) == 1, "the call goes on by itself"
-    reader.go_on.set()
+    reader.proceed.set()
     until = time.monotonic() + 120
     while calls._hanging and time.monotonic() < until:
         time.sleep(0.001)

@@ -69,7 +69,7 @@ def read(reader: Any, offset: int, length: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [1, 7, 50, 64])
-def test_packets_of_any_size_are_put_one_behind_the_other(size: int) -> None:
+def test_packets_of_any_size_are_put_one_after_the_other(size: int) -> None:
     wanted = CONTENT[20 * UNIT : 70 * UNIT]
     reader = Reader([wanted[at : at + size * UNIT] for at in range(0, len(wanted), size * UNIT)])
     assert read(reader, 20 * UNIT, 50 * UNIT) == wanted

@@ -213,7 +213,7 @@ def test_full_disk_refuses_new_folders(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_short_writes_go_on(tmp_path: Path) -> None:
+def test_short_writes_continue(tmp_path: Path) -> None:
     class ShortWrites(FileLayer):
         def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
             return super().pwritev(fd, [bytes(memoryview(buffers[0])[:3])], offset)

@@ -185,7 +185,7 @@ def test_folders_deeper_than_any_key_are_ignored(storage: NfsChunkStorage, root:
     assert [chunk.name for chunk in storage.list()] == ["e"]
 
 
-def test_a_part_that_the_file_system_can_not_hold(storage: NfsChunkStorage) -> None:
+def test_a_part_that_the_file_system_cannot_hold(storage: NfsChunkStorage) -> None:
     for name in ("x" * 256, "d/" + "x" * 256, "x" * 256 + "/d"):
         with pytest.raises(ChunkNameError) as caught:
             storage.create(name, [b"x"])
@@ -279,7 +279,7 @@ def test_a_folder_that_always_vanishes_ends_the_create(root: Path) -> None:
     assert caught.value.outcome is Outcome.NOT_APPLIED
 
 
-def test_a_close_waits_for_nobody_and_breaks_nobody(root: Path) -> None:
+def test_a_close_waits_for_no_call_and_breaks_none(root: Path) -> None:
     """The root's descriptor outlives ``close`` until the call that uses it has left."""
     layer = FileLayer()
     storage = NfsChunkStorage(root, calls=layer)
@@ -364,7 +364,7 @@ def test_a_prefix_reads_only_its_own_folder(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_storage_that_nobody_closed_holds_no_folder(tmp_path: Path) -> None:
+def test_a_storage_that_was_not_closed_holds_no_folder(tmp_path: Path) -> None:
     for number in range(5):
         NfsChunkStorage(tmp_path).create(f"d/{number}", [b"x"])
     gc.collect()

@@ -101,7 +101,9 @@ def test_a_chunk_that_was_shortened_has_another_version(
     storage.close()
 
 
-def test_so_many_are_kept_and_none_behind_the_end(storage: NfsChunkStorage, tmp_path: Path) -> None:
+def test_a_bounded_number_is_kept_and_none_after_the_end(
+    storage: NfsChunkStorage, tmp_path: Path
+) -> None:
     before = held_below(tmp_path)
     for number in range(FILES_MAX + 5):
         storage.create(f"many/{number}", [CONTENT])
@@ -114,7 +116,7 @@ def test_so_many_are_kept_and_none_behind_the_end(storage: NfsChunkStorage, tmp_
     assert storage.immediate_reads()(f"many/{FILES_MAX}", 0, memoryview(bytearray(9))) is None
 
 
-def test_who_reads_much_of_a_chunk_comes_back_unless_it_was_all(
+def test_a_reader_of_much_of_a_chunk_comes_back_unless_it_was_all(
     storage: NfsChunkStorage, tmp_path: Path
 ) -> None:
     before = held_below(tmp_path)
@@ -146,7 +148,7 @@ class Interrupting(SystemFileCalls):
         return super().preadv_now(fd, buffers, offset)
 
 
-def test_what_is_let_go_during_a_read_is_closed_behind_it(tmp_path: Path) -> None:
+def test_what_is_let_go_during_a_read_is_closed_after_it(tmp_path: Path) -> None:
     if not can_tell(tmp_path):
         pytest.skip("the file system of the test's folder does not tell what it has in memory")
     calls = Interrupting()
@@ -172,7 +174,7 @@ def test_what_is_read_again_stays_longest(storage: NfsChunkStorage) -> None:
     storage.close()
 
 
-def test_a_file_system_that_can_not_tell_is_asked_once(tmp_path: Path) -> None:
+def test_a_file_system_that_cannot_tell_is_asked_once(tmp_path: Path) -> None:
     layer = FileLayer()
     storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
     storage.create("a/b", [CONTENT])

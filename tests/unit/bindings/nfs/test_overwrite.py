@@ -46,7 +46,7 @@ def test_a_chunk_is_never_left_with_a_hole(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"abc"
 
 
-def test_a_service_that_can_not_says_so() -> None:
+def test_a_service_that_cannot_says_so() -> None:
     storage = WrappedChunkStorage(MemoryChunkStorage())
     assert not storage.capabilities.overwrite
     storage.create("a", [b"abc"])

@@ -102,7 +102,7 @@ def test_a_throttling_answer_tells_how_long_to_wait() -> None:
     assert error.retry_after_s == 9.0
 
 
-def test_a_role_that_can_not_be_assumed_is_no_answer_of_the_bucket() -> None:
+def test_a_role_that_cannot_be_assumed_is_no_answer_of_the_bucket() -> None:
     error = answered(client_error(500, "InternalError", "AssumeRole"), "a", "create", changes=True)
     assert type(error) is ChunkAccessDeniedError
     assert error.outcome is NOT
@@ -281,16 +281,16 @@ def test_one_chunk_of_a_bulk_deletion_may_fail(storage: S3ChunkStorage, stub: St
 def test_a_hanging_service_is_left_in_time(stub: Stub) -> None:
     storage = S3ChunkStorage(stub.settings(read_timeout_s=0.2))
     stub.objects["s"] = b"abc"
-    go_on = threading.Event()
+    proceed = threading.Event()
 
     def hang(_: Request, carry_out: Callable[[], Reply]) -> Reply:
-        go_on.wait(120)  # the service answers only when it was left
+        proceed.wait(120)  # the service answers only when it was left
         return carry_out()
 
     stub.fail("HEAD", hang)
     with pytest.raises(ChunkUnavailableError, match="ReadTimeoutError"):
         storage.stat("s")
-    go_on.set()
+    proceed.set()
     storage.close()
 
 
@@ -303,7 +303,7 @@ def test_a_slow_body_is_left_at_the_deadline(stub: Stub, monkeypatch: pytest.Mon
     storage.close()
 
 
-def test_nobody_listens(stub: Stub) -> None:
+def test_no_server_listens(stub: Stub) -> None:
     storage = S3ChunkStorage(
         stub.settings(endpoint="http://127.0.0.1:1", unsafe_without_conditional_create=True)
     )

@@ -87,7 +87,7 @@ def test_a_change_is_the_sdks_from_first_to_last(storage: S3ChunkStorage, stub: 
     assert "object_store" not in by_whom(stub)
 
 
-def test_long_ranges_and_keys_that_it_can_not_hold_are_read_by_the_sdk(
+def test_long_ranges_and_keys_that_it_cannot_hold_are_read_by_the_sdk(
     storage: S3ChunkStorage, stub: Stub
 ) -> None:
     stub.objects["a"] = bytes(RANGE_BYTES_MAX + 1)
@@ -203,7 +203,7 @@ def test_variables_of_the_environment_lead_it_nowhere(
         ({"transport": "curl"}, "transport"),
     ],
 )
-def test_what_it_can_not_keep_is_refused(stub: Stub, more: dict[str, Any], reason: str) -> None:
+def test_what_it_cannot_keep_is_refused(stub: Stub, more: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValidationError, match=reason):
         stub.settings(**{**BY_OBSTORE, **more})
 
@@ -282,17 +282,17 @@ def test_what_the_library_found_is_looked_at_again(
 def test_the_library_gives_up_first_so_that_it_is_not_taken_for_deaf(stub: Stub) -> None:
     impatient = S3ChunkStorage(stub.settings(read_timeout_s=0.2, **BY_OBSTORE))
     stub.objects["a"] = b"abc"
-    go_on = threading.Event()
+    proceed = threading.Event()
 
     def hang(_: Request, carry_out: Callable[[], Reply]) -> Reply:
-        go_on.wait(120)
+        proceed.wait(120)
         return carry_out()
 
     for _ in range(LOST_MAX):
         stub.fail("GET", hang)
         with pytest.raises(ChunkUnavailableError, match="GenericError"):
             impatient.read_into("a", 0, bytearray(3))
-    go_on.set()
+    proceed.set()
     impatient.close()
     # An answer may take longer than that; what is known of the library is the same for both.
     patient = S3ChunkStorage(stub.settings(**BY_OBSTORE))
@@ -301,7 +301,7 @@ def test_the_library_gives_up_first_so_that_it_is_not_taken_for_deaf(stub: Stub)
     patient.close()
 
 
-def test_nobody_listens(stub: Stub) -> None:
+def test_no_server_listens(stub: Stub) -> None:
     storage = S3ChunkStorage(stub.settings(endpoint="http://127.0.0.1:1", **BY_OBSTORE))
     with pytest.raises(ChunkUnavailableError):
         storage.stat("a")

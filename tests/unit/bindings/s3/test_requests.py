@@ -124,7 +124,7 @@ def test_bulk_deletion_is_a_request_for_each_1000(
     assert stub.whats() == ["POST?delete"] * requests
 
 
-def test_a_name_that_xml_can_not_hold_is_deleted_alone(storage: S3ChunkStorage, stub: Stub) -> None:
+def test_a_name_that_xml_cannot_hold_is_deleted_alone(storage: S3ChunkStorage, stub: Stub) -> None:
     stub.objects = {"a\x01b": b"x", "c": b"y"}
     assert storage.delete_many(["a\x01b", "c", "gone"]) == {}
     assert stub.objects == {}

@@ -261,7 +261,7 @@ def test_the_new_epoch_is_above_every_file_of_the_container() -> None:
 
 
 @pytest.mark.parametrize("takeover", [False, True])
-def test_a_claim_goes_on_with_lineage_and_journal(life: Life, takeover: bool) -> None:
+def test_a_claim_continues_with_lineage_and_journal(life: Life, takeover: bool) -> None:
     bucket, lineage, frames, epoch = life
     log = log_of(life)
     claimed = Boot(copied(bucket)).claim(log, takeover=takeover)
@@ -343,7 +343,7 @@ def test_a_log_that_turns_out_older_with_the_claim_is_refused(life: Life) -> Non
     assert len(log.claims) == 1
 
 
-def test_the_journal_is_read_again_behind_the_claim(life: Life) -> None:
+def test_the_journal_is_read_again_after_the_claim(life: Life) -> None:
     boot, log = Boot(copied(life[0])), log_of(life)
     log.at_claim = boot.forget_the_journal
     with pytest.raises(LogLostError, match="the journal is gone"):

@@ -18,7 +18,7 @@ from tests.support.container.container_world import pattern, world
 
 @pytest.mark.parametrize("verb", ["check", "sweep"])
 @pytest.mark.virtual_time
-async def test_a_reader_that_starts_anew_goes_on_looking(
+async def test_a_reader_that_starts_again_continues_looking(
     verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with world() as made:
@@ -59,7 +59,7 @@ async def test_a_reader_that_starts_anew_goes_on_looking(
 
 
 @pytest.mark.virtual_time
-async def test_a_reader_that_starts_anew_goes_on_counting_garbage(
+async def test_a_reader_that_starts_again_continues_counting_garbage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with world() as made:

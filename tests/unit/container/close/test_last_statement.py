@@ -36,7 +36,7 @@ async def _stated(container: Container) -> int:
 
 
 @PROFILES
-async def test_an_end_behind_unflushed_bytes_is_stated_by_one_request(profile: Profile) -> None:
+async def test_an_end_after_unflushed_bytes_is_stated_by_one_request(profile: Profile) -> None:
     async with counted_open(profile) as (made, owner, requests):
         await owner.container.create("a")
         await owner.container.append("a", b"only in tier 1")
@@ -63,7 +63,7 @@ async def test_an_end_that_adds_nothing_asks_for_nothing(profile: Profile) -> No
         assert not requests.all["create"] + requests.all["write"]
 
 
-async def test_an_older_log_is_refused_whatever_was_appended_behind_it() -> None:
+async def test_an_older_log_is_refused_whatever_was_appended_after_it() -> None:
     async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
@@ -159,7 +159,7 @@ async def test_an_owner_that_was_overtaken_states_nothing() -> None:
         await newer.container.close()
 
 
-async def test_the_next_owner_goes_on_behind_the_statement() -> None:
+async def test_the_next_owner_continues_after_the_statement() -> None:
     async with world() as made:
         whole = b""
         for number in range(4):

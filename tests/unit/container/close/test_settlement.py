@@ -109,7 +109,7 @@ async def everything_is_named(made: World, owner: Owner) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("append", [True, False])
-async def test_many_short_owners_leave_little_behind(append: bool) -> None:
+async def test_many_short_owners_leave_little(append: bool) -> None:
     async with world(profile=Profile(append=append)) as made:
         whole = b""
         for number in range(3 * OWNERS_MAX):

@@ -14,7 +14,7 @@ from tests.support.container.container_world import with_settings, world
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_below_the_bound_nobody_waits() -> None:
+async def test_below_the_bound_no_append_waits() -> None:
     pressure = Pressure(bound=10, deadline_s=1)
     for _ in range(3):
         await pressure.admit(4)
@@ -62,7 +62,7 @@ async def test_deadline_and_failure_count_nothing() -> None:
     assert pressure.held_bytes == 10
 
 
-async def test_who_is_admitted_and_cancelled_at_once_gives_it_back() -> None:
+async def test_an_append_that_is_admitted_and_cancelled_at_once_gives_it_back() -> None:
     pressure = Pressure(bound=10, deadline_s=3)
     pressure.add(10)
     waiting = asyncio.create_task(pressure.admit(5))

@@ -88,7 +88,7 @@ async def test_what_is_dead_below_the_start_is_not_moved() -> None:
         await owner.container.close()
 
 
-async def test_segments_of_one_chunk_share_one_and_go_on() -> None:
+async def test_segments_of_one_chunk_share_one_and_continue() -> None:
     async with owned() as made:
         names = [f"s{number}" for number in range(12)]
         owner = await rounds(made, 1, *names)

@@ -178,9 +178,9 @@ async def test_a_budget_is_kept() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("is_after", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
-async def test_a_crash_at_each_request_of_a_move(number: int, behind: bool) -> None:
+async def test_a_crash_at_each_request_of_a_move(number: int, is_after: bool) -> None:
     """Reads, the create, and the frames behind it: what is alive stays, and moves in the end."""
     async with world(profile=WRITE_ONCE, settings=ROOMY, latency=lambda *_: 0.01) as made:
         owner = await made.open()
@@ -200,7 +200,7 @@ async def test_a_crash_at_each_request_of_a_move(number: int, behind: bool) -> N
             if calls == number:
                 reached.set()
 
-        if behind:
+        if is_after:
             owner.storage.after = owner.log.plan.after = stop
         else:
             owner.storage.before = owner.log.plan.before = stop

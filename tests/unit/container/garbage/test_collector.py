@@ -210,7 +210,7 @@ async def test_what_fails_keeps_nothing_else_from_its_turn() -> None:
         assert sorted(seen) == ["deleted", "deleted", "retried"]
 
 
-async def test_a_chunk_whose_deletion_nobody_confirmed_is_tried_again() -> None:
+async def test_a_chunk_whose_deletion_was_not_confirmed_is_tried_again() -> None:
     async with owned() as (made, owner):
         await owner.container.flush()
         await put(owner, [garbage(made, 0), garbage(made, 1)])
@@ -248,7 +248,7 @@ def set_aside(made: World, number: int) -> Task:
     )
 
 
-async def test_a_replay_begins_anew_with_all_that_was_set_aside_and_with_nothing_else() -> None:
+async def test_a_replay_begins_again_with_all_that_was_set_aside_and_with_nothing_else() -> None:
     async with owned() as (made, owner):
         container = owner.container
         count = ROWS_PER_SLICE + 2
@@ -290,7 +290,7 @@ async def test_what_is_set_aside_is_told_once_and_loudly(caplog: pytest.LogCaptu
         assert told == [f"chunk cannot be deleted: chunk={task.name} {caught.value}"]
 
 
-async def test_the_background_works_by_itself_and_goes_on_after_a_failure(
+async def test_the_background_works_by_itself_and_continues_after_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with owned(replace(SETTINGS, garbage_interval_s=30.0)) as (made, owner):
@@ -350,7 +350,7 @@ async def test_a_run_deletes_what_its_own_flush_of_the_table_log_covers() -> Non
         assert (left(made), tasks(owner)) == ([], [])
 
 
-async def test_a_run_goes_on_behind_a_failure_and_raises_the_first_one() -> None:
+async def test_a_run_continues_after_a_failure_and_raises_the_first_one() -> None:
     async with owned() as (made, owner):
         await owner.container.flush()
         before = inside.parts(owner.container).pipeline.replica.table_flushed

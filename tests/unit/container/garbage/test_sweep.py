@@ -178,7 +178,7 @@ async def test_an_epoch_is_passed_over_once_clean_twice_and_a_week_old() -> None
         await owner.container.close()
 
 
-async def test_a_found_chunk_begins_the_count_anew() -> None:
+async def test_a_found_chunk_begins_the_count_again() -> None:
     async with world(settings=SETTINGS) as made:
         await first_life(made)
         owner = await made.open()
@@ -192,7 +192,7 @@ async def test_a_found_chunk_begins_the_count_anew() -> None:
 
 
 @pytest.mark.slow
-async def test_a_round_goes_on_where_the_owner_before_stopped_within_its_budget() -> None:
+async def test_a_round_continues_where_the_owner_before_stopped_within_its_budget() -> None:
 
     def listings(owner: Owner) -> list[str]:
         return [

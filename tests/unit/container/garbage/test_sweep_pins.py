@@ -40,7 +40,7 @@ def aged(made: World, age_s: float) -> MemoryChunkStorage:
     return MemoryChunkStorage(made.bucket, clock=partial(float, begun_s))
 
 
-async def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
+async def test_a_pin_goes_a_week_after_its_expiry_and_not_before() -> None:
     async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         limit_ms = now_ms(made) - PIN_KEPT_MS
@@ -63,7 +63,7 @@ async def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
         await close_quietly(owner)
 
 
-async def test_a_pin_that_was_never_finished_goes_a_week_behind_its_beginning() -> None:
+async def test_a_pin_that_was_never_finished_goes_a_week_after_its_beginning() -> None:
     async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         week_ago_s = made.environment.time() - PIN_KEPT_MS / 1000
@@ -90,7 +90,7 @@ def plant_manifest(made: World, name: str, age_ms: int, *, ahead_ms: int = 0) ->
     aged(made, age_ms / 1000).create(name, [encode_file_manifest(manifest)])
 
 
-async def test_so_does_a_file_manifest_and_one_that_can_not_be_read_stays() -> None:
+async def test_so_does_a_file_manifest_and_one_that_cannot_be_read_stays() -> None:
     async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         kept_ms = PIN_KEPT_MS + int(DAY_S * 1000)

@@ -125,7 +125,7 @@ def test_epochs_that_are_not_closed_end_the_round_untouched(epoch: int, full: bo
     assert (page.cursor, page.unfinished) == (None, None)
 
 
-def test_a_full_page_goes_on_behind_its_last_name() -> None:
+def test_a_full_page_continues_after_its_last_name() -> None:
     last = named(2, 8)
     page = planned(stat(named(1, 6)), stat(named(1, 7)), stat(last), full=True)
     assert (page.cursor, page.unfinished) == (last, 2)
@@ -154,7 +154,7 @@ def test_what_follows_a_swept_epoch_on_its_page_is_looked_at() -> None:
     assert page.epochs == ((3, 1),)
 
 
-def test_a_foreign_name_hides_nothing_behind_it() -> None:
+def test_a_foreign_name_hides_nothing_after_it() -> None:
     foreign = [stat(f"data/c{CONTAINER}/e{1:020d}/x"), stat(named(1, NEXT_ID)), stat("other")]
     page = planned(*foreign, stat(named(2, 7)), full=True)
     assert [each for each, _ in page.foreign] == foreign
@@ -223,7 +223,7 @@ def test_an_epoch_that_is_met_for_the_first_time_was_closed_by_now() -> None:
     ]
 
 
-def test_an_epoch_whose_listing_goes_on_is_not_judged() -> None:
+def test_an_epoch_whose_listing_continues_is_not_judged() -> None:
     row = EpochRow(epoch=2, closed_ms=1, listed_ms=9, clean=1)
     assert listed({2: 0}, [row], unfinished=2) == [row]
     assert listed({2: 1}, [row], unfinished=2) == [replace(row, found=True)]

@@ -61,7 +61,7 @@ def test_kept_bytes_go_with_their_frames() -> None:
 
 
 @pytest.mark.slow
-async def test_what_becomes_of_garbage_and_of_those_who_wait() -> None:
+async def test_what_becomes_of_garbage_and_of_waiting_appends() -> None:
     settings = with_settings(garbage_delay_s=0.0, garbage_interval_s=1e6, garbage_attempts=2)
     async with world(settings=settings) as made:
         recorder = Recorder()

@@ -245,7 +245,7 @@ async def test_a_reader_tells_of_storage_as_it_finds_it() -> None:
         await asyncio.sleep(60)
 
 
-async def test_nothing_is_late_while_nobody_owns_the_store() -> None:
+async def test_nothing_is_late_while_the_store_has_no_owner() -> None:
     async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("a")

@@ -206,7 +206,7 @@ async def test_a_look_that_fails_changes_nothing() -> None:
         owner.storage.plan = lambda call: Fate.DONE
 
 
-async def test_who_waits_for_room_in_tier_1_is_refused_too() -> None:
+async def test_appends_that_wait_for_room_in_tier_1_are_refused_too() -> None:
     pressure = Pressure(bound=10, deadline_s=100)
     pressure.add(10)
     waiting = asyncio.create_task(pressure.admit(5))
@@ -235,7 +235,7 @@ async def test_a_reader_tells_that_room_is_short() -> None:
         await reader.close()
 
 
-async def test_storage_that_can_not_tell_is_never_short() -> None:
+async def test_storage_that_cannot_tell_is_never_short() -> None:
 
     made_bucket = VirtualEnvironment()
 

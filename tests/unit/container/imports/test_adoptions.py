@@ -370,7 +370,7 @@ async def test_written_chunks_and_objects_in_place_may_come_together() -> None:
         await made.check(owner)
 
 
-async def test_objects_come_behind_what_a_segment_holds_without_being_read() -> None:
+async def test_objects_come_after_what_a_segment_holds_without_being_read() -> None:
     async with owned() as (made, owner):
         await owner.container.create("a")
         await owner.container.append("a", b"before")
@@ -466,7 +466,7 @@ async def test_bytes_that_change_while_their_sums_are_recorded_are_refused() -> 
 
 
 @pytest.mark.slow
-async def test_an_object_that_is_being_deleted_can_not_be_adopted_before_it_is_gone() -> None:
+async def test_an_object_that_is_being_deleted_cannot_be_adopted_before_it_is_gone() -> None:
     """Else the deletion, repeated after a failure, would take what the name stands for by then."""
     async with owned() as (made, owner):
         await adopted(made, owner, "a", ("old/a", DATA))

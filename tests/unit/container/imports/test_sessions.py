@@ -101,7 +101,7 @@ async def test_a_repeat_finds_what_the_first_commit_came_to() -> None:
 
 
 @pytest.mark.parametrize("data", [b"small", LARGE])
-async def test_chunks_come_behind_what_a_segment_holds(data: bytes) -> None:
+async def test_chunks_come_after_what_a_segment_holds(data: bytes) -> None:
     async with world(settings=SETTINGS) as made:
         owner = await made.open()
         await owner.container.create("s")
@@ -266,14 +266,14 @@ async def test_an_empty_import_makes_or_leaves_segments() -> None:
         await close_quietly(owner)
 
 
-@pytest.mark.parametrize("beside", [b"", LARGE], ids=["alone", "beside much"])
-async def test_nothing_that_is_appended_begins_where_the_segment_ends(beside: bytes) -> None:
+@pytest.mark.parametrize("more", [b"", LARGE], ids=["alone", "with much"])
+async def test_nothing_that_is_appended_begins_where_the_segment_ends(more: bytes) -> None:
     async with world() as made:
         owner = await made.open()
         await owner.container.create("a")
         await owner.container.append("a", b"known")
         ticket = await opened(owner)
-        chunks = bring(made.new_storage(), ticket, [beside] if beside else [])
+        chunks = bring(made.new_storage(), ticket, [more] if more else [])
         outputs = [gives("a", [], ImportMode.APPEND), gives("b", chunks, ImportMode.APPEND)]
         result = await owner.container.imports.commit("job", outputs)
         assert [(part.segment, part.offset) for part in result.segments] == [("a", 5), ("b", 0)]
@@ -470,7 +470,7 @@ async def test_what_is_swept_was_stated_and_a_fenced_owner_sweeps_nothing() -> N
         await close_quietly(newer)
 
 
-async def test_a_repeat_behind_the_expiry_is_told_and_the_next_name_is_free() -> None:
+async def test_a_repeat_after_the_expiry_is_told_and_the_next_name_is_free() -> None:
     """Whoever repeats it would bring everything, and hear only then that it has expired."""
     async with world() as made:
         owner = await made.open(settings=with_settings(garbage_interval_s=1e6))
@@ -489,7 +489,7 @@ async def test_a_repeat_behind_the_expiry_is_told_and_the_next_name_is_free() ->
         await close_quietly(owner)
 
 
-async def test_a_session_that_is_committed_stays_so_behind_its_expiry() -> None:
+async def test_a_session_that_is_committed_stays_so_after_its_expiry() -> None:
     async with world() as made:
         owner = await made.open()
         chunks = bring(made.new_storage(), await opened(owner, lifetime_s=100.0), [b"abc"])

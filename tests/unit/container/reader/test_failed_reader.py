@@ -69,7 +69,7 @@ async def test_what_looks_damaged_in_another_way_each_time_is_looked_at_again(
         await owner.container.close()
 
 
-async def test_a_read_whose_chunks_go_while_its_reader_starts_anew_finds_them_again() -> None:
+async def test_a_read_whose_chunks_go_while_its_reader_starts_again_finds_them_again() -> None:
     settings = with_settings(garbage_delay_s=0.0, optimiser_interval_s=1e6, flush_age_s=1e6)
     parts = [pattern(number, 1_000) for number in range(40)]
     async with world(settings=settings, profile=Profile(append=False)) as made:

@@ -114,7 +114,7 @@ def test_the_oldest_of_all_counts(versions: tuple[int, ...]) -> None:
     assert Service(pins).oldest() == 4
 
 
-def test_a_pin_that_goes_while_it_is_read_hides_none_behind_it() -> None:
+def test_a_pin_that_goes_while_it_is_read_hides_none_after_it() -> None:
     service = Service({"1-a": pin(3), "1-b": pin(2), "1-c": pin(1)})
 
     def removed(operation: str, name: str) -> None:
@@ -220,7 +220,7 @@ def test_a_pin_whose_create_has_not_ended_promises_nothing_yet(length: int) -> N
     assert service.living() == [3]
 
 
-def test_a_pin_that_is_finished_behind_the_listing_promises_what_it_says() -> None:
+def test_a_pin_that_is_finished_after_the_listing_promises_what_it_says() -> None:
     service = Service({"1-a": pin(3)})
     name, data = "system/pins/1-b", encode_pin(pin(1))
     service.storage.inner.create(name, [data[:5]])

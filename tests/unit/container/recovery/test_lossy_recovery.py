@@ -242,7 +242,7 @@ def test_an_older_copy_ahead_of_the_table_log(made: World) -> None:
     made.run(run())
 
 
-def test_frames_behind_a_gap_are_left_and_told(made: World) -> None:
+def test_frames_after_a_gap_are_left_and_told(made: World) -> None:
     async def run() -> None:
         owner = await filled(made)
         await owner.container.create("x")
@@ -264,7 +264,7 @@ def test_frames_behind_a_gap_are_left_and_told(made: World) -> None:
     made.run(run())
 
 
-def test_bytes_behind_a_gap_take_the_rest_of_the_log_with_them(made: World) -> None:
+def test_bytes_after_a_gap_take_the_rest_of_the_log_with_them(made: World) -> None:
     async def run() -> None:
         owner = await made.open()
         await owner.container.create("a")

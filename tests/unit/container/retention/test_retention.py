@@ -230,7 +230,9 @@ async def _until_cut(owner: Owner, name: str) -> None:
 
 
 @pytest.mark.slow
-async def test_a_round_goes_on_where_a_dead_owner_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_round_continues_where_a_dead_owner_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(retention_module, "ROWS_PER_SLICE", 3)
     monkeypatch.setattr(retention_module, "PAGE_PAUSE_S", 5.0)
     async with world(settings=SETTINGS) as place:
@@ -275,7 +277,7 @@ async def test_a_fenced_owner_cuts_nothing() -> None:
         await new.container.close()
 
 
-async def test_a_segment_that_is_made_anew_is_not_cut_by_the_old_one() -> None:
+async def test_a_segment_that_is_made_again_is_not_cut_by_the_old_one() -> None:
     """The plan of a page is made segment by segment, so it is never about one that is gone."""
     async with world(settings=SETTINGS) as place:
         owner = await place.open()

@@ -77,7 +77,7 @@ async def test_many_are_told_in_several_turns_and_those_given_up_are_passed_over
         await container.close()
 
 
-async def test_who_is_not_told_yet_is_told_when_the_container_is_stopped() -> None:
+async def test_callers_that_are_not_told_yet_are_told_when_the_container_is_stopped() -> None:
     loop = asyncio.get_running_loop()
     batch = Batch()
     batch.futures = futures = [loop.create_future() for _ in range(2 * TOLD_COUNT)]
@@ -90,7 +90,7 @@ async def test_who_is_not_told_yet_is_told_when_the_container_is_stopped() -> No
     assert [future.result() for future in futures] == list(range(len(futures)))
 
 
-async def test_who_put_a_control_record_gets_the_index_of_its_frame() -> None:
+async def test_the_caller_that_put_a_control_record_gets_the_index_of_its_frame() -> None:
     loop = asyncio.get_running_loop()
     batch = Batch()
     batch.controls.append(bytes([ControlKind.CHECKPOINT]))

@@ -228,12 +228,12 @@ def test_a_frame_of_a_later_epoch_at_the_newest_index_is_refused(
     )
 
 
-def test_frames_behind_the_newest_index_may_be_of_any_epoch(where: BootState) -> None:
+def test_frames_after_the_newest_index_may_be_of_any_epoch(where: BootState) -> None:
     check_frames(where, [])
     check_frames(where, [frame(index, EPOCH + 1) for index in range(NEWEST + 1, NEWEST + 5)])
 
 
-def test_frames_that_begin_behind_the_safe_index_are_refused(where: BootState) -> None:
+def test_frames_that_begin_after_the_safe_index_are_refused(where: BootState) -> None:
     check_begin(where, None)
     check_begin(where, SAFE)
     with pytest.raises(LogLostError) as caught:

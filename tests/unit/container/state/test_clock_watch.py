@@ -123,7 +123,7 @@ async def test_an_owner_whose_clock_jumps_ahead_cuts_nothing_that_is_young() -> 
 
 
 @pytest.mark.parametrize("ahead_s", [30.0, 2 * HOUR_S, 10 * YEAR_S])
-async def test_who_opens_behind_a_clock_that_was_ahead_is_told(ahead_s: float) -> None:
+async def test_an_owner_that_opens_after_a_clock_that_was_ahead_is_told(ahead_s: float) -> None:
     async with world(settings=with_settings(flush_age_s=1e9)) as made:
         wrong, right = play_with(made), play_with(made)
         wrong.ahead_s = ahead_s

@@ -282,7 +282,7 @@ async def test_a_cancelled_append_frees_its_caller_at_once() -> None:
 
 
 @pytest.mark.slow
-async def test_a_log_that_hangs_lets_only_so_much_pile_up() -> None:
+async def test_a_log_that_hangs_lets_a_bounded_amount_pile_up() -> None:
 
     settings = with_settings(
         chunk_bytes=64 * MIB, unflushed_bytes_max=12 * MIB, append_deadline_s=20.0
@@ -516,7 +516,7 @@ async def test_the_same_concat_twice_at_once(
         assert await container.read("a", 0, 99) == b"12345678"
 
 
-async def test_a_large_concat_wakes_those_who_wait_for_bytes(
+async def test_a_large_concat_wakes_followers_that_wait_for_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("siltstone.container.changes.concat.SMALL_BYTES", 0)
@@ -533,7 +533,7 @@ async def test_a_large_concat_wakes_those_who_wait_for_bytes(
         assert (await waiting).length == 3
 
 
-async def test_one_segment_that_can_not_be_flushed_does_not_stop_the_garbage_of_others() -> None:
+async def test_one_segment_that_cannot_be_flushed_does_not_stop_the_garbage_of_others() -> None:
     async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 9_000))

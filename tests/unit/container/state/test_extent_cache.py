@@ -112,7 +112,7 @@ def refused(kind: type[Exception], place: Callable[[str, int, int], ReadPlace | 
         place("a", 0, 1)
 
 
-def test_nobody_who_was_closed_or_fenced_tells_a_place() -> None:
+def test_no_container_that_was_closed_or_fenced_tells_a_place() -> None:
     async def test() -> None:
         old = await world.open()
         await old.container.create("a")

@@ -250,7 +250,7 @@ async def test_no_more_than_some_frames_are_kept_and_each_is_read_once_in_a_row(
         await made.crash(owner)
 
 
-async def test_who_follows_a_log_reads_its_end_without_asking_it_again() -> None:
+async def test_a_follower_of_a_log_reads_its_end_without_asking_it_again() -> None:
     async with world(settings=NEVER) as made:
         owner = await made.open()
         container = owner.container

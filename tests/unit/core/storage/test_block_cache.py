@@ -83,7 +83,7 @@ def test_a_forgotten_chunk_is_gone_also_after_a_restart(tmp_path: Path) -> None:
     again.close()
 
 
-def test_what_was_read_before_a_deletion_is_not_put_behind_it(tmp_path: Path) -> None:
+def test_what_was_read_before_a_deletion_is_not_put_after_it(tmp_path: Path) -> None:
     cache = opened(tmp_path)
     before = cache.forgotten
     cache.forget("a")
@@ -183,7 +183,7 @@ def test_each_process_has_a_file_of_its_own(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_folder_that_can_not_be_made_turns_the_cache_off(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_turns_the_cache_off(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     cache = opened(tmp_path / "file" / "cache")
     assert not cache.on

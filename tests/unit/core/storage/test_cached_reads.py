@@ -72,7 +72,7 @@ def test_a_small_read_of_a_chunk_that_is_written_once_fetches_its_block(tmp_path
 
 @pytest.mark.parametrize("append", [False, True])
 @pytest.mark.parametrize("offset", [LENGTH + 1, 7 * BLOCK_BYTES + 5, 70 * BLOCK_BYTES])
-def test_a_read_behind_the_end_names_the_offset_that_was_asked_for(
+def test_a_read_after_the_end_names_the_offset_that_was_asked_for(
     tmp_path: Path, offset: int, *, append: bool
 ) -> None:
     place = Place(tmp_path / "cache", append=append)
@@ -83,7 +83,7 @@ def test_a_read_behind_the_end_names_the_offset_that_was_asked_for(
     place.cache.close()
 
 
-def test_of_a_chunk_that_may_grow_nothing_is_kept_behind_what_was_asked_for(place: Place) -> None:
+def test_of_a_chunk_that_may_grow_nothing_is_kept_after_what_was_asked_for(place: Place) -> None:
     tail = 6 * BLOCK_BYTES
     assert place.read(tail + 100, 50) == CONTENT[tail + 100 : tail + 150]
     with inside.bucket(place.memory).lock:  # an append that is under way, as a reader may see it
@@ -181,7 +181,7 @@ def test_verified_reads_of_kept_blocks_ask_the_service_nothing(place: Place) -> 
         assert place.asked == asked
 
 
-def test_a_block_that_was_kept_wrong_is_read_anew(place: Place) -> None:
+def test_a_block_that_was_kept_wrong_is_read_again(place: Place) -> None:
     wrong = memoryview(bytes(BLOCK_BYTES))
     place.cache.put("data/a", 1, wrong, place.cache.forgotten)
     wanted = crc32c(CONTENT[BLOCK_BYTES : 2 * BLOCK_BYTES])

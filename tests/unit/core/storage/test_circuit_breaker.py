@@ -62,7 +62,7 @@ def test_the_circuit_step_by_step() -> None:
     assert circuit.failures == 0
 
 
-def test_probes_become_rarer_and_begin_anew() -> None:
+def test_probes_become_rarer_and_begin_again() -> None:
     circuit = Circuit(LIMITS.circuit)
 
     def pauses(count: int, now: float) -> list[float]:
@@ -189,7 +189,7 @@ async def test_calls_that_hang_open_the_circuit_and_then_hold_every_thread() -> 
     await fail(place, StorageSuspendedError)
 
 
-async def test_who_waited_for_a_thread_is_not_sent_once_the_circuit_is_open() -> None:
+async def test_a_call_that_waited_for_a_thread_is_not_sent_once_the_circuit_is_open() -> None:
     place = Place()
     place.environment.latency = lambda pool, chance: 2.0
     place.fate = Fate.LOST_CALL

@@ -162,7 +162,7 @@ def test_a_listing_comes_page_by_page_and_whole(service: Service) -> None:
     assert [found.name for found in service.storage.list("")] == names
 
 
-def test_work_of_a_stop_stays_on_its_thread_and_is_given_up_by_whoever_waits_for_it(
+def test_work_of_a_stop_stays_on_its_thread_and_is_given_up_by_its_waiter(
     service: Service,
 ) -> None:
     service.create("a", [b"bytes"])

@@ -82,14 +82,14 @@ def test_calls_go_in_their_order() -> None:
     assert waits == pytest.approx([0.0, 0.0, 1.0, 6.0, 7.0])
 
 
-def test_a_small_call_hardly_waits_behind_large_ones() -> None:
+def test_a_small_call_hardly_waits_for_large_ones() -> None:
     place = Place(up=RATE)
     place.create("large", 20 * RATE)
     assert place.create("small", SMALL_BYTES) == pytest.approx(SMALL_WAIT_S)
     assert place.create("larger", SMALL_BYTES + 1) > 18
 
 
-def test_reads_do_not_wait_behind_writes() -> None:
+def test_reads_do_not_wait_for_writes() -> None:
     place = Place(up=RATE)
     place.create("a", 20 * RATE)
     assert place.storage.read_into("a", 0, bytearray(RATE)) == RATE
@@ -104,7 +104,7 @@ def test_reads_wait_where_that_was_asked_for() -> None:
     assert place.environment.monotonic() == pytest.approx(2.0)
 
 
-def test_who_would_wait_too_long_is_refused_and_nothing_is_taken() -> None:
+def test_a_call_that_would_wait_too_long_is_refused_and_nothing_is_taken() -> None:
     place = Place(up=RATE, longest_s=5.0)
     place.create("a", 9 * RATE)
     for _ in range(3):

@@ -203,7 +203,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("step", range(1, 12))
-def test_a_broken_listing_goes_on_where_it_was(step: int) -> None:
+def test_a_broken_listing_continues_where_it_was(step: int) -> None:
     place = Place()
     names = ["a", *(f"b/{number:02d}" for number in range(10))]
     for name in names[1:]:
@@ -241,7 +241,7 @@ def test_the_waits_grow_and_differ() -> None:
 
 
 @pytest.mark.parametrize("cost_s", [0.0, 3.0, 10.0, 11.0, 40.0])
-def test_no_attempt_begins_behind_the_deadline(cost_s: float) -> None:
+def test_no_attempt_begins_after_the_deadline(cost_s: float) -> None:
     place = Place(*[Fate.LOST_CALL] * ATTEMPTS, deadline_s=10.0)
     begun: list[float] = []
 
@@ -289,7 +289,7 @@ def test_a_service_that_asks_for_longer_than_there_is_time_is_not_waited_for() -
     assert place.environment.monotonic() == 0.0
 
 
-def test_a_throttled_call_is_left_to_whoever_sends_fewer() -> None:
+def test_a_throttled_call_is_left_to_the_layer_that_sends_fewer() -> None:
     place = Place()
     place.faulty.before = Door(1, None)
     retries = Retries(attempts=ATTEMPTS, deadline_s=30.0, throttled=False)

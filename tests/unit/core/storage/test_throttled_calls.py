@@ -204,7 +204,7 @@ def test_a_service_that_refuses_even_one_call_at_a_time_is_away() -> None:
     assert place.storage.watch.circuit.state is CircuitState.OPEN
 
 
-def test_slots_are_given_in_order_and_a_cancelled_waiter_leaves_none_behind() -> None:
+def test_slots_are_given_in_order_and_a_cancelled_waiter_keeps_none() -> None:
     async def scenario() -> None:
         slots, order = Slots(2), []
 

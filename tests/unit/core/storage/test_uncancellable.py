@@ -22,12 +22,12 @@ def test_what_a_cancelled_caller_does_not_get_is_undone(
     monkeypatch.setattr(
         "siltstone.core.storage.uncancellable.CANCELLED_S", 0.01 if hangs else float(WAIT_S)
     )
-    begun, goes_on, undone = threading.Event(), threading.Event(), threading.Event()
+    begun, proceed, undone = threading.Event(), threading.Event(), threading.Event()
     given: list[str] = []
 
     def call() -> str:
         begun.set()
-        assert goes_on.wait(WAIT_S)
+        assert proceed.wait(WAIT_S)
         return "made"
 
     def undo(result: str) -> None:
@@ -42,11 +42,11 @@ def test_what_a_cancelled_caller_does_not_get_is_undone(
             await asyncio.sleep(0)
             caller.cancel()
             assert not caller.done()
-            goes_on.set()
+            proceed.set()
         with pytest.raises(asyncio.CancelledError):
             await caller
         assert given == ([] if hangs else ["made"])
-        goes_on.set()
+        proceed.set()
         assert await asyncio.get_running_loop().run_in_executor(None, undone.wait, WAIT_S)
         assert given == ["made"]
 
@@ -57,11 +57,11 @@ def test_a_close_that_hangs_is_left_with_a_word(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("siltstone.core.storage.uncancellable.CLOSE_S", 0.01)
-    goes_on = threading.Event()
+    proceed = threading.Event()
 
     async def play(environment: SystemEnvironment) -> None:
-        await closed_in_time(environment, POOL, lambda: goes_on.wait(WAIT_S), "the local index")
-        goes_on.set()
+        await closed_in_time(environment, POOL, lambda: proceed.wait(WAIT_S), "the local index")
+        proceed.set()
 
     _play(play)
     assert "the local index could not be closed" in caplog.text

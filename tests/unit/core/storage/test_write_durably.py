@@ -124,7 +124,7 @@ def test_what_is_small_or_given_as_a_whole_stays_in_memory(tmp_path: Path) -> No
     calls.close(fd)
 
 
-def test_a_stream_is_written_where_memory_can_not_be_let_go_of(tmp_path: Path) -> None:
+def test_a_stream_is_written_where_memory_cannot_be_let_go_of(tmp_path: Path) -> None:
     calls = FileLayer()
     fd = _file(tmp_path / "a", calls)
     calls.fail_call("free_memory")

@@ -26,7 +26,7 @@ __all__ = ["tmp_path"]
         "{id}/generations/999999999999999999999999.old",
     ],
 )
-def test_a_file_of_somebody_else_changes_nothing(tmp_path: Path, theirs: str) -> None:
+def test_a_file_of_another_program_changes_nothing(tmp_path: Path, theirs: str) -> None:
     folder, place = make_store(tmp_path / "store", containers=1), tmp_path / "backups"
     create_backup(folder, place)
     (root,) = (place / "siltstone-backup").iterdir()

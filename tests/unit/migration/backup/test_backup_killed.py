@@ -78,7 +78,7 @@ PLACE = (place_settings, "load_chunk_storage")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("behind", [False, True])
-def test_a_backup_that_died_anywhere_is_not_listed_and_goes_on(
+def test_a_backup_that_died_anywhere_is_not_listed_and_continues(
     folder: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: bool
 ) -> None:
     with siltstone.open(folder) as store:
@@ -147,7 +147,7 @@ def test_a_collection_that_died_anywhere_took_nothing_that_is_named(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("behind", [False, True])
-def test_a_restore_that_died_anywhere_goes_on(
+def test_a_restore_that_died_anywhere_continues(
     folder: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: bool
 ) -> None:
     with siltstone.open(folder) as store:
@@ -221,7 +221,7 @@ def test_a_backup_whose_turn_went_before_its_record_came_is_none(
 
 
 @pytest.mark.slow
-def test_a_collection_whose_turn_went_takes_nothing_of_who_came(
+def test_a_collection_that_lost_its_turn_takes_nothing_of_the_next_one(
     folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_backup(folder, place)

@@ -147,7 +147,7 @@ class Overtaken:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [OCCUPIED, DAMAGED])
-def test_a_driver_whose_turn_was_taken_deletes_nothing_of_who_came(
+def test_a_driver_whose_turn_was_taken_deletes_nothing_of_the_next_one(
     folder: Path, tmp_path: Path, status: str
 ) -> None:
     place = tmp_path / "backups"

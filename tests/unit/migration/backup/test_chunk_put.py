@@ -126,7 +126,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> int:
     return 300
 
 
-def test_what_can_not_be_read_is_shorter_than_the_chunk(
+def test_what_cannot_be_read_is_shorter_than_the_chunk(
     storage: ChunkStorage, tmp_path: Path, short: int
 ) -> None:
     with pytest.raises(PieceError) as caught:
@@ -176,7 +176,7 @@ def test_a_part_without_an_answer_is_made_under_another_name(
 
 
 @pytest.mark.parametrize(("fate", "tries"), [(Fate.LOST_REPLY, 3), (Fate.REFUSED, 1)])
-def test_a_part_that_can_not_be_made_is_the_services_error(
+def test_a_part_that_cannot_be_made_is_the_services_error(
     tmp_path: Path, short: int, fate: Fate, tries: int
 ) -> None:
     creates: list[str] = []

@@ -49,7 +49,7 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_restored_store_has_every_byte_and_goes_on(place: Path, tmp_path: Path) -> None:
+def test_a_restored_store_has_every_byte_and_continues(place: Path, tmp_path: Path) -> None:
     folder = make_store(tmp_path / "store", chunk_bytes=64 * KIB, containers=2)
     with siltstone.open(folder) as store:
         for number in range(6):
@@ -200,7 +200,9 @@ def test_generations_go_and_what_they_alone_named_is_collected(
 
 
 @pytest.mark.slow
-def test_the_owner_goes_on_beside_a_backup(folder: Path, place: Path, tmp_path: Path) -> None:
+def test_the_owner_continues_while_a_backup_is_made(
+    folder: Path, place: Path, tmp_path: Path
+) -> None:
     """Appends, truncations, deletes and garbage collection go on while backups are made.
 
     A backup has at least what was acknowledged before it began, at most what was when it ended,
@@ -354,7 +356,7 @@ def test_a_generation_that_is_not_there_is_not_called_sound(folder: Path, place:
     assert verify_backups(place, [1]).generations == (1,)
 
 
-def test_a_place_is_refused_that_can_not_be_one(folder: Path, place: Path, tmp_path: Path) -> None:
+def test_a_place_is_refused_that_cannot_be_one(folder: Path, place: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="folder of a store"):
         create_backup(folder, folder)
     with pytest.raises(StoreError, match="long-term storage of a store"):

@@ -38,7 +38,7 @@ def _chunk(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_of_damage_behind_what_was_copied_nothing_stays_in_the_place(
+def test_damage_after_the_copied_part_leaves_nothing_in_the_place(
     folder: Path, tmp_path: Path
 ) -> None:
     damage(_chunk(folder), 4 * MIB)
@@ -48,7 +48,7 @@ def test_of_damage_behind_what_was_copied_nothing_stays_in_the_place(
 
 
 @pytest.mark.slow
-def test_of_damage_behind_what_was_restored_no_store_is_made(folder: Path, tmp_path: Path) -> None:
+def test_damage_after_the_restored_part_makes_no_store(folder: Path, tmp_path: Path) -> None:
     create_backup(folder, tmp_path / "place")
     damage(_large(tmp_path / "place"), 4 * MIB)
     with pytest.raises(CorruptDataError):

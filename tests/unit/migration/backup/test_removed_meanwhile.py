@@ -58,7 +58,7 @@ def stopped(place: Path, act: Act, number: int) -> Iterator[list[str]]:
     """The ``number``-th look into the place comes behind ``act``."""
     calls: list[str] = []
 
-    def behind(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def after_act(plain: Callable[..., Any]) -> Callable[..., Any]:
         def call(self: NfsChunkStorage, *arguments: Any) -> Any:
             if self._tree.path == str(place):
                 calls.append(plain.__name__)
@@ -70,7 +70,7 @@ def stopped(place: Path, act: Act, number: int) -> Iterator[list[str]]:
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("stat", "read_into", "list"):
-            patch.setattr(NfsChunkStorage, name, behind(getattr(NfsChunkStorage, name)))
+            patch.setattr(NfsChunkStorage, name, after_act(getattr(NfsChunkStorage, name)))
         yield calls
 
 
@@ -117,7 +117,7 @@ def test_a_generation_is_restored_or_said_to_be_removed(
 
 
 @pytest.mark.slow
-def test_a_check_goes_on_with_what_is_there(place: Path) -> None:
+def test_a_check_continues_with_what_is_there(place: Path) -> None:
     def work(copy: Path) -> None:
         report = verify_backups(copy, executor=LocalExecutor(1))
         assert report.findings == ()

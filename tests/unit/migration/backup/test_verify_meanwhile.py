@@ -77,7 +77,7 @@ def meanwhile(steps: Iterator[None], number: int) -> Iterator[list[int]]:
     calls: list[int] = [0]
     busy: list[bool] = []
 
-    def behind_a_step(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def after_a_step(plain: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             if not busy:
                 calls[0] += 1
@@ -91,7 +91,7 @@ def meanwhile(steps: Iterator[None], number: int) -> Iterator[list[int]]:
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("stat", "read_into", "list"):
-            patch.setattr(NfsChunkStorage, name, behind_a_step(getattr(NfsChunkStorage, name)))
+            patch.setattr(NfsChunkStorage, name, after_a_step(getattr(NfsChunkStorage, name)))
         yield calls
 
 

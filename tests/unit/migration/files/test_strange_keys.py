@@ -90,7 +90,7 @@ def test_a_prefix_that_no_chunk_begins_with_names_what_is_there(bucket: Bucket) 
         plan_objects("x/{path}", storage, ["in//"])
 
 
-def test_a_whole_listing_goes_on_after_a_name(bucket: Bucket) -> None:
+def test_a_whole_listing_continues_after_a_name(bucket: Bucket) -> None:
     storage = bucket({"in/a//b": b"1", "in/c": b"2", "in/d/": b"3"})
     assert [found.name for found in list_every(storage, "in/", "in/a//b")] == ["in/c", "in/d/"]
     assert [found.name for found in storage.list("in/")] == ["in/c"]

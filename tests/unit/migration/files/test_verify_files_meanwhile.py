@@ -26,13 +26,13 @@ def test_what_is_truncated_meanwhile_is_passed_over(
     with siltstone.open(folder) as store:
         store.create("a").append(source.read_bytes())
 
-        def behind(view: Any, *arguments: Any) -> Any:
+        def truncated_first(view: Any, *arguments: Any) -> Any:
             if cuts:
                 store.segment("a").truncate(cuts.pop(0))
                 view.refresh()
             return plan_range(view, *arguments)
 
-        monkeypatch.setattr(comparing, "plan_range", behind)
+        monkeypatch.setattr(comparing, "plan_range", truncated_first)
         with store_view(folder) as view:
             planned = plan_files("a", [source])
             (told,) = comparing.verify_files(view, planned, LocalExecutor(1))

@@ -91,7 +91,7 @@ def test_a_torn_entry_is_ignored_and_told() -> None:
     assert oddities(found) == {Oddity.TORN_HEADER}
 
 
-def test_bytes_behind_a_torn_entry_are_told() -> None:
+def test_bytes_after_a_torn_entry_are_told() -> None:
     found = one(of_texts({**TWO, "a$header": "maxsize=3&0=a$offset.0&3=a$off"}))
     assert found.length == 3
     assert oddities(found) == {Oddity.TORN_HEADER, Oddity.UNLISTED_CHUNK}
@@ -366,7 +366,7 @@ def test_what_is_no_legacy_layout() -> None:
         examine(of_texts({**TWO, "b$header_3": "maxsize=1&"}))
 
 
-def test_a_header_that_can_not_be_read() -> None:
+def test_a_header_that_cannot_be_read() -> None:
     place = of_texts({**TWO, "b$header": "maxsize=3&"})
     place.broken = frozenset({"b$header"})
     assert one(place, "b").reason is Reason.UNREADABLE
@@ -395,7 +395,7 @@ LINKED: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("link", "refused"), LINKED.values(), ids=LINKED)
-def test_what_may_lie_behind_a_link_is_refused(tmp_path: Path, link: str, refused: str) -> None:
+def test_what_a_link_may_lead_to_is_refused(tmp_path: Path, link: str, refused: str) -> None:
     """What the original reads through it would be missing, and a head looks truncated then."""
     files = {**TWO, "b$header": "maxsize=3&0=s/b$offset.0&3=b$offset.3&", "b$offset.3": "b"}
     (tmp_path / "place" / "s").mkdir(parents=True)

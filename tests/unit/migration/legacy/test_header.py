@@ -71,7 +71,7 @@ def test_a_merged_source_is_shifted() -> None:
     assert entries(MERGED) == MERGED
 
 
-def test_a_rewritten_header_begins_behind_what_was_truncated() -> None:
+def test_a_rewritten_header_begins_after_what_was_truncated() -> None:
     assert chunks(REWRITTEN) == [(200, "seg$offset.200")]
     assert entries(REWRITTEN) == REWRITTEN
 
@@ -177,7 +177,7 @@ def test_a_torn_chunk_of_a_source_is_shifted() -> None:
     assert parsed(begun + "7=c&110=d").torn_chunk == HeaderChunk(start=110, name="d")
 
 
-def test_a_torn_chunk_behind_a_concat_that_failed_is_not_shifted() -> None:
+def test_a_torn_chunk_after_a_concat_that_failed_is_not_shifted() -> None:
     assert parsed(FAILED[:-1]).torn_chunk == HeaderChunk(start=100, name="tgt$offset.100")
 
 

@@ -77,7 +77,7 @@ def test_a_store_that_is_taken_over_meanwhile_stays_where_it_is(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("takeover", [False, True])
-def test_who_began_to_open_a_store_before_it_was_switched_does_not_own_it(
+def test_an_opening_that_began_before_the_store_was_switched_does_not_own_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, takeover: bool
 ) -> None:
     new = moved_settings(folder, "new.yaml", folder / "elsewhere")

@@ -179,7 +179,7 @@ def test_what_was_switched_half_goes_to_no_other_place(
 
 
 @pytest.mark.slow
-def test_what_came_behind_a_switch_that_died_comes_with_the_next_one(
+def test_what_came_after_a_switch_that_died_comes_with_the_next_one(
     folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with siltstone.open(folder) as store:

@@ -141,7 +141,7 @@ def test_a_checkpoint_proves_bytes_and_their_end() -> None:
     assert (hole.verdict, hole.why) == (Verdict.GUESSED, ("its first bytes are missing",))
 
 
-def test_chunks_behind_what_is_proven_make_a_prefix_and_those_beside_it_a_guess() -> None:
+def test_chunks_after_what_is_proven_make_a_prefix_and_those_over_it_a_guess() -> None:
     lost = judged(
         Evidence(
             name="a",
@@ -152,8 +152,8 @@ def test_chunks_behind_what_is_proven_make_a_prefix_and_those_beside_it_a_guess(
     )
     assert (lost.verdict, lost.end) == (Verdict.PREFIX, 10)
     proven = proof(piece(0, 10, "p", proven=True))
-    behind = Evidence(name="a", container=0, proof=proven, named=[piece(10, 5, "n")])
-    found = judged(behind)
+    following = Evidence(name="a", container=0, proof=proven, named=[piece(10, 5, "n")])
+    found = judged(following)
     assert (found.verdict, found.proven, found.end) == (Verdict.PREFIX, 10, 15)
     over = Evidence(name="a", container=0, proof=proven, named=[piece(5, 10, "n")])
     found = judged(over)

@@ -63,17 +63,17 @@ def test_when_one_fails_those_that_wait_are_not_asked(
     environment: SystemEnvironment, heads: Looking
 ) -> None:
     asked: list[int] = []
-    go_on = threading.Event()
+    proceed = threading.Event()
 
     def ask(container: int) -> int:
         asked.append(container)
         if container:
-            go_on.wait(30)
+            proceed.wait(30)
             return container
         raise LogError("gone")
 
     with pytest.raises(LogError, match="gone"):
         heads(ask)
-    go_on.set()
+    proceed.set()
     environment.close()
     assert len(asked) <= AT_A_TIME + 1, "the thread that failed may have begun with another one"

@@ -41,7 +41,7 @@ def _put_back(place: Path, copy: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_index", [True, False], ids=["here", "on another machine"])
-def test_every_older_copy_is_refused_by_all_behind_a_clean_close(
+def test_every_older_copy_is_refused_by_all_after_a_clean_close(
     tmp_path: Path, with_index: bool
 ) -> None:
     place = tmp_path / "store"
@@ -104,7 +104,7 @@ def test_what_the_next_owner_appends_and_loses_is_missed_too(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_an_owner_whose_log_file_is_gone_leaves_no_shorter_log_behind(tmp_path: Path) -> None:
+def test_an_owner_whose_log_file_is_gone_leaves_no_shorter_log(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     with siltstone.open(tmp_path) as store:
         store.create("a").append(b"first")

@@ -121,7 +121,9 @@ def test_a_marker_that_is_damaged_can_be_fenced(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("appends", [0, 1, 60], ids=["shorter", "a little", "longer"])
-def test_an_open_reader_goes_on_with_no_bytes_of_another_history(place: Path, appends: int) -> None:
+def test_an_open_reader_continues_with_no_bytes_of_another_history(
+    place: Path, appends: int
+) -> None:
     """Of what was lost it would show some, before what came since."""
     with siltstone.open(place, read_only=True) as reader:
         shown = reader.segment("{0}")
@@ -167,9 +169,9 @@ def test_a_table_record_that_lies_in_the_place_of_another_is_damage(tmp_path: Pa
     records[earlier], records[last] = records[last], records[earlier]
     file.write_bytes(b"".join(records))
     assert len(file.read_bytes()) == len(log)
-    (beside,) = siltstone.recover(place)
-    assert beside.state == "damaged"
-    assert any("table record of another place" in text for text in beside.harm)
+    (owned,) = siltstone.recover(place)
+    assert owned.state == "damaged"
+    assert any("table record of another place" in text for text in owned.harm)
     for name in ("tier1", "index"):
         shutil.rmtree(place / name)
     (dry,) = siltstone.recover(place)

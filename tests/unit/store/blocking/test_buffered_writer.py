@@ -46,7 +46,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
 
 
 @pytest.mark.slow
-def test_events_are_durable_behind_a_flush_in_their_order(segment: siltstone.Segment) -> None:
+def test_events_are_durable_after_a_flush_in_their_order(segment: siltstone.Segment) -> None:
     segment.append(b"before")
     writer = segment.buffered()
     assert [writer.write(event) for event in EVENTS] == list(range(len(EVENTS)))
@@ -138,7 +138,7 @@ def test_a_full_buffer_lets_writers_wait(segment: siltstone.Segment, log: Log) -
     writer.close()
 
 
-def test_behind_a_failure_nothing_is_appended(segment: siltstone.Segment, log: Log) -> None:
+def test_after_a_failure_nothing_is_appended(segment: siltstone.Segment, log: Log) -> None:
     cause = OutcomeUnknownError("the log failed")
     log.fails = lambda count: cause if count == 2 else None
     writer = segment.buffered()
@@ -253,7 +253,7 @@ def test_a_store_that_was_closed_first_is_told_of(tmp_path: Path) -> None:
         writer.write(b"y")
 
 
-def test_a_writer_without_pending_events_may_be_closed_behind_its_store(tmp_path: Path) -> None:
+def test_a_writer_without_pending_events_may_be_closed_after_its_store(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     with siltstone.open(tmp_path) as store:
         writer = store.create("a").buffered()
@@ -265,7 +265,7 @@ def test_a_writer_without_pending_events_may_be_closed_behind_its_store(tmp_path
         writer.write(b"late")
 
 
-def test_a_writer_with_pending_events_that_is_closed_behind_its_store_tells_of_them(
+def test_a_writer_with_pending_events_that_is_closed_after_its_store_tells_of_them(
     tmp_path: Path, log: Log
 ) -> None:
     siltstone.init(tmp_path)
@@ -282,7 +282,7 @@ def test_a_writer_with_pending_events_that_is_closed_behind_its_store_tells_of_t
     writer.close()
 
 
-def test_a_forked_child_can_not_write(segment: siltstone.Segment) -> None:
+def test_a_forked_child_cannot_write(segment: siltstone.Segment) -> None:
     writer = segment.buffered()
     with writer._writer.buffer._lock:  # as if another thread were writing at that time
         child = os.fork()
@@ -355,6 +355,6 @@ async def _closed_twice(folder: Path, log: Log) -> None:
         assert writer.durable_count == 1
 
 
-def test_a_close_behind_one_that_was_cancelled_flushes_too(tmp_path: Path, log: Log) -> None:
+def test_a_close_after_one_that_was_cancelled_flushes_too(tmp_path: Path, log: Log) -> None:
     siltstone.init(tmp_path)
     asyncio.run(_closed_twice(tmp_path, log))

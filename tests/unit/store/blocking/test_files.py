@@ -256,7 +256,7 @@ def test_a_raw_stream_needs_no_descriptor(segment: siltstone.Segment) -> None:
     assert segment.read(0, 2_000_000) == data
 
 
-def test_a_stream_that_can_not_be_waited_for_is_refused(segment: siltstone.Segment) -> None:
+def test_a_stream_that_cannot_be_waited_for_is_refused(segment: siltstone.Segment) -> None:
     class Idle(io.BytesIO):
         def read(self, size: int | None = -1, /) -> Any:
             return None

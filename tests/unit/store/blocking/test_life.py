@@ -151,7 +151,7 @@ def test_a_loop_ends_although_its_store_was_not_closed(
     assert "container closes: the container was stopped, not closed" in caplog.text
 
 
-def test_what_belongs_to_an_open_store_can_not_be_pickled(tmp_path: Path) -> None:
+def test_what_belongs_to_an_open_store_cannot_be_pickled(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     with siltstone.open(tmp_path) as store:
         segment, table = store.create("a"), store.create_table("t")
@@ -198,7 +198,7 @@ def test_a_forked_child_is_told_to_open_again(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_closed", [False, True], ids=["open", "closed"])
 @pytest.mark.parametrize("read_only", [False, True], ids=["owner", "reader"])
-def test_no_store_is_opened_behind_a_fork(
+def test_no_store_is_opened_after_a_fork(
     tmp_path: Path, *, read_only: bool, is_closed: bool
 ) -> None:
     siltstone.init(tmp_path)
@@ -264,7 +264,7 @@ def _in_child(store: siltstone.Store, segment: siltstone.Segment) -> int:
     return 1
 
 
-def test_a_loop_can_not_wait_for_itself() -> None:
+def test_a_loop_cannot_wait_for_itself() -> None:
     loop = BackgroundLoop()
 
     async def inner() -> None:
@@ -309,7 +309,7 @@ def test_an_iterator_that_is_interrupted_ends_cleanly() -> None:
     loop.close()
 
 
-def test_whoever_died_while_he_made_a_pin_holds_no_garbage(tmp_path: Path) -> None:
+def test_a_process_that_died_while_it_made_a_pin_holds_no_garbage(tmp_path: Path) -> None:
     """The name of a file is there before its bytes."""
     siltstone.init(tmp_path)
     pins = tmp_path / "chunks" / "system" / "pins"

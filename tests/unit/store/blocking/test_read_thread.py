@@ -12,12 +12,12 @@ from siltstone.store.blocking.read_thread import SecondThread
 @pytest.mark.timeout(60)
 def test_what_was_begun_is_waited_for_and_what_was_not_never_begins() -> None:
     second = SecondThread("second")
-    begun, go_on = threading.Event(), threading.Event()
+    begun, proceed = threading.Event(), threading.Event()
     done: list[str] = []
 
     def first() -> None:
         begun.set()
-        go_on.wait()
+        proceed.wait()
         done.append("first")
 
     wait_for_first = second.share(first)
@@ -27,7 +27,7 @@ def test_what_was_begun_is_waited_for_and_what_was_not_never_begins() -> None:
     waiting.start()
     waiting.join(0.05)
     assert waiting.is_alive()
-    go_on.set()
+    proceed.set()
     waiting.join()
     assert done == ["first"]
     second.close()
@@ -36,7 +36,7 @@ def test_what_was_begun_is_waited_for_and_what_was_not_never_begins() -> None:
 
 
 @pytest.mark.timeout(60)
-def test_behind_the_end_nothing_begins() -> None:
+def test_after_the_end_nothing_begins() -> None:
     never_used = SecondThread("second")
     never_used.close()
     never_used.share(lambda: pytest.fail("begun behind the end"))()

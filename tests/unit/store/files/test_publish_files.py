@@ -76,7 +76,7 @@ def test_files_hold_all_that_was_acknowledged_or_what_is_flushed(
     assert contents(folder, by_glob) == {names[0]: whole[names[0]]}
 
 
-def test_a_reader_publishes_beside_the_owner(
+def test_a_reader_publishes_next_to_the_owner(
     store: siltstone.Store, folder: Path, segment: siltstone.Segment
 ) -> None:
     segment.append(b"abc")

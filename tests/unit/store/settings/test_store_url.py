@@ -33,7 +33,7 @@ def test_a_url_says_binding_and_place(text: str, binding: str, where: dict[str, 
     assert (url.binding, dict(url.where), dict(url.more)) == (binding, where, {})
 
 
-def test_what_stands_behind_the_question_mark_are_settings() -> None:
+def test_settings_come_after_the_question_mark() -> None:
     url = parse_store_url("s3://archive/a?endpoint=http://h:1&insecure=true&region=a%26b+c")
     assert url.more == {"endpoint": "http://h:1", "insecure": "true", "region": "a&b+c"}
     assert url.place == "s3://archive/a"

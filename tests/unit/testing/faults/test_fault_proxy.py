@@ -373,7 +373,7 @@ def test_closing_waits_for_threads_that_are_about_to_end(
     assert not [thread for thread in threading.enumerate() if thread.name == name]
 
 
-def test_what_comes_just_behind_a_cut_is_not_relayed(listener: socket.socket) -> None:
+def test_what_comes_just_after_a_cut_is_not_relayed(listener: socket.socket) -> None:
     with (
         TcpRelay(listener.getsockname()) as relay,
         connected(listener, relay) as (client, server),

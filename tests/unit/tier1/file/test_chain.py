@@ -87,7 +87,7 @@ def test_the_chain_goes_from_file_to_file_and_epoch_to_epoch(log: Log, frames: F
     assert view.dropped_tail == 0
 
 
-def test_an_epoch_without_a_copy_is_continued_all_the_same(log: Log, frames: Frames) -> None:
+def test_an_epoch_without_a_copy_is_continued_anyway(log: Log, frames: Frames) -> None:
     frame = frames.make(1, 0)
     log.put(first_header(1), frame)
     newest = header_after(2, 1, 1, frames.crcs[0])
@@ -104,7 +104,7 @@ def test_a_file_that_begins_at_the_stated_end_is_off_the_chain(log: Log, frames:
     )
 
 
-def test_a_file_without_a_header_hides_none_behind_it(log: Log, frames: Frames) -> None:
+def test_a_file_without_a_header_hides_none_after_it(log: Log, frames: Frames) -> None:
     log.put(first_header(2), frames.make(2, 0))
     for epoch in (1, 3):
         log.file(epoch, 0).write_bytes(bytes(FRAMES_OFFSET))
@@ -230,14 +230,14 @@ def test_a_missing_file_is_reported(log: Log, number: int) -> None:
     reported(log, 1, number, "the file before it is missing")
 
 
-def test_a_predecessor_that_begins_behind_its_end_is_reported(log: Log) -> None:
+def test_a_predecessor_that_begins_after_its_end_is_reported(log: Log) -> None:
     log.put(header_after(4, 1, 3, 5))
     log.put(header_after(6, 4, 3, 5))
     reported(log, 6, 0, "the predecessor begins after its stated end")
 
 
 @pytest.mark.parametrize("begins", [3, 4])
-def test_a_file_behind_the_stated_end_alone_is_void(log: Log, begins: int) -> None:
+def test_a_file_after_the_stated_end_alone_is_void(log: Log, begins: int) -> None:
     log.put(replace(header_after(4, 1, 3, 5), first_index=begins, number=1))
     newer = header_after(6, 4, 3, 5)
     log.put(newer)
@@ -272,7 +272,7 @@ def test_frames_under_the_damaged_header_of_any_file_are_reported(
     reported(log, epoch, number, "frames under a damaged header")
 
 
-def test_spares_behind_a_log_that_was_closed_are_not_read(log: Log, frames: Frames) -> None:
+def test_spares_after_a_log_that_was_closed_are_not_read(log: Log, frames: Frames) -> None:
     """A claim reads none of the zeros that the owner before it left, nor those of its own file."""
     log.put(first_header(1), frames.make(1, 0), frames.make(1, 1, b"", kind=KIND_END))
     for key in (FileKey(1, 1), FileKey(2, 0)):
@@ -314,7 +314,7 @@ def end_of(log: Log, header: LogFileHeader, after: LogEnd | None = None) -> tupl
     return read_end(log.folder, header, after)
 
 
-def test_the_end_is_behind_the_last_frame(log: Log, frames: Frames) -> None:
+def test_the_end_is_after_the_last_frame(log: Log, frames: Frames) -> None:
     header = first_header(1)
     log.put(header)
     empty = LogEnd(header=header, index=0, crc=NO_CRC, offset=FRAMES_OFFSET, last=None)
@@ -330,7 +330,7 @@ def test_the_end_is_behind_the_last_frame(log: Log, frames: Frames) -> None:
     assert end_of(log, header, empty) == (end, 0)
 
 
-def test_bytes_behind_the_end_are_counted(log: Log, frames: Frames) -> None:
+def test_bytes_after_the_end_are_counted(log: Log, frames: Frames) -> None:
     header = first_header(1)
     log.put(header, frames.make(1, 0), b"torn")
     end, dropped = end_of(log, header)
@@ -339,7 +339,7 @@ def test_bytes_behind_the_end_are_counted(log: Log, frames: Frames) -> None:
     assert end_of(log, header, end) == (end, 4)
 
 
-def test_going_on_takes_zeros_for_the_end(log: Log, frames: Frames) -> None:
+def test_a_continued_look_takes_zeros_for_the_end(log: Log, frames: Frames) -> None:
     header = first_header(1)
     log.put(header, frames.make(1, 0), bytes(5_000), b"stray")
     end, dropped = end_of(log, header)
@@ -347,14 +347,14 @@ def test_going_on_takes_zeros_for_the_end(log: Log, frames: Frames) -> None:
     assert end_of(log, header, end) == (end, 0)
 
 
-def test_a_block_that_is_not_zeros_is_looked_behind(log: Log, frames: Frames) -> None:
+def test_a_block_with_other_bytes_than_zeros_is_looked_through(log: Log, frames: Frames) -> None:
     header = first_header(1)
     log.put(header, frames.make(1, 0), bytes(4_000), b"stray")
     end, _ = end_of(log, header)
     assert end_of(log, header, end) == (end, 4_005)
 
 
-def test_nothing_is_looked_at_behind_an_end_frame(log: Log, frames: Frames) -> None:
+def test_nothing_is_looked_at_after_an_end_frame(log: Log, frames: Frames) -> None:
     header = first_header(1)
     head = frames.make(1, 0)
     ended = frames.make(1, 1, b"", kind=KIND_END)

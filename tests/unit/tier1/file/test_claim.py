@@ -101,7 +101,7 @@ def test_a_claim_takes_the_epoch_above_all_that_are_known(
     marker.close()
 
 
-def test_a_claim_beside_a_lost_marker_is_refused(folder: LogFolder, tmp_path: Path) -> None:
+def test_a_claim_next_to_a_lost_marker_is_refused(folder: LogFolder, tmp_path: Path) -> None:
     create(tmp_path).abandon()
     Path(folder.file("marker")).unlink()
     marker = Marker.create(folder)

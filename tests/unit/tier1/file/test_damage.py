@@ -188,7 +188,7 @@ def test_an_owner_whose_slot_is_damaged_stops(tmp_path: Path) -> None:
     log.abandon()
 
 
-def test_an_owner_beside_a_torn_claim_goes_on(tmp_path: Path) -> None:
+def test_an_owner_next_to_a_torn_claim_continues(tmp_path: Path) -> None:
     log = create(tmp_path)
     put(log, b"a")
     with (tmp_path / "c0" / "marker").open("r+b") as file:

@@ -166,7 +166,7 @@ def test_a_large_frame_where_one_ended_in_the_file_before(tmp_path: Path) -> Non
     log.abandon()
 
 
-def test_a_reader_beside_it_sees_each_frame(tmp_path: Path) -> None:
+def test_a_reader_next_to_it_sees_each_frame(tmp_path: Path) -> None:
     """On whatever file system this is, past its page cache if it can."""
     log = log_at(tmp_path, file_bytes=FILE_BYTES, file_system=EXT4)
     log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="first")
@@ -195,7 +195,7 @@ def test_where_the_file_system_refuses_it_the_page_cache_takes_all(
     assert not disk.direct
 
 
-def test_a_file_that_can_not_be_looked_at_is_closed_again(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_looked_at_is_closed_again(tmp_path: Path) -> None:
     disk = Disk()
     disk.where, disk.refuses = "fstat", errno.EIO
     log = made(tmp_path, disk)
@@ -229,7 +229,7 @@ def test_a_failed_write_ends_the_owner_and_harms_nothing_before_it(
     again.abandon()
 
 
-def test_a_folder_of_somebody_else_is_not_written_to(tmp_path: Path) -> None:
+def test_a_folder_of_another_log_is_not_written_to(tmp_path: Path) -> None:
     """An owner whose log was set aside writes to the files that it has, and no others."""
     disk = Disk()
     log = made(tmp_path, disk)
@@ -245,7 +245,7 @@ def test_a_folder_of_somebody_else_is_not_written_to(tmp_path: Path) -> None:
     assert not disk.direct
 
 
-def test_files_are_made_beside_the_appends_without_zeros_too(tmp_path: Path) -> None:
+def test_files_are_made_during_the_appends_without_zeros_too(tmp_path: Path) -> None:
     """What goes past the page cache gives no zeros to write, and a roll finds its file."""
     disk = Disk()
     log = made(tmp_path, disk)

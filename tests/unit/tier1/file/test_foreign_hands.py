@@ -46,7 +46,7 @@ def test_no_frame_is_acknowledged_in_a_file_without_a_name(
     owned.abandon()
 
 
-def test_a_file_that_is_behind_the_newest_one_may_go(tmp_path: Path) -> None:
+def test_a_file_after_the_newest_one_may_go(tmp_path: Path) -> None:
     log = create(tmp_path)
     put(log, *[b"x" * 5000] * 8)
     log.truncate(7)

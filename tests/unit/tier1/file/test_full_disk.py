@@ -47,7 +47,7 @@ def _until_full(append: Callable[[bytes], int]) -> list[bytes]:
     raise AssertionError("the disk was never full")
 
 
-def test_frames_of_the_reserve_go_on_when_others_do_not(tmp_path: Path) -> None:
+def test_frames_of_the_reserve_continue_when_others_do_not(tmp_path: Path) -> None:
     disk = FullDisk(room=PLENTY)
     log = create(tmp_path, disk)
     disk.room = 0
@@ -148,7 +148,7 @@ def test_a_close_leaves_the_reserve_to_the_next_owner(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room_kib", [40, 16])
-def test_a_full_disk_is_claimed_with_a_smaller_file_behind_a_used_reserve(
+def test_a_full_disk_is_claimed_with_a_smaller_file_after_a_used_reserve(
     tmp_path: Path, room_kib: int
 ) -> None:
     old = log_at(tmp_path, file_bytes=64 * KIB)

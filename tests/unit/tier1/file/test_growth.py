@@ -142,7 +142,7 @@ def test_a_quick_epoch_has_files_of_the_largest_size_soon(tmp_path: Path) -> Non
     log.abandon()
 
 
-def test_a_file_is_no_more_than_so_many_times_the_one_before(tmp_path: Path) -> None:
+def test_a_file_is_at_most_a_fixed_multiple_of_the_one_before(tmp_path: Path) -> None:
     log = opened(tmp_path, new=True)
     for _ in range(200):
         log.append([bytes(100_000)], count=1)

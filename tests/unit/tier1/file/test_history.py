@@ -76,7 +76,7 @@ def test_a_copy_of_another_frame_is_none(log: Log, frames: Frames) -> None:
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda path: None])
-def test_a_file_that_is_written_anew_while_it_is_read_was_truncated(
+def test_a_file_that_is_written_again_while_it_is_read_was_truncated(
     log: Log, frames: Frames, harm: Callable[[Path], None]
 ) -> None:
     first = first_header(1)

@@ -95,7 +95,7 @@ def test_a_frame_that_was_cut_anywhere_is_torn(size: int, offset: int) -> None:
         assert not _judged(frame[:cut], offset), cut
 
 
-def test_what_is_behind_a_frame_that_does_not_count_is_damage() -> None:
+def test_bytes_after_a_frame_that_does_not_count_are_damage() -> None:
     frame = bytearray(_whole(100))
     frame[80] ^= 1
     assert _judged(bytes(frame) + _whole(50)[:30].rstrip(b"\0"), 4096)
@@ -108,7 +108,7 @@ def test_a_length_that_says_too_much_is_damage() -> None:
         assert _judged(bytes(frame), 4096), bit
 
 
-def test_a_damaged_header_is_damage_whatever_zeros_stand_behind_it() -> None:
+def test_a_damaged_header_is_damage_whatever_zeros_come_after_it() -> None:
     frame = bytearray(_whole(5000))
     frame[1000:3000] = bytes(2000)
     assert not _judged(bytes(frame), 4096)
@@ -116,7 +116,7 @@ def test_a_damaged_header_is_damage_whatever_zeros_stand_behind_it() -> None:
     assert _judged(bytes(frame), 4096)
 
 
-def test_the_end_of_an_owner_is_missed_by_nobody() -> None:
+def test_a_lost_end_of_an_owner_is_no_damage() -> None:
     end = bytearray(
         b"".join(
             encode_frame(

@@ -207,7 +207,7 @@ def test_an_owner_acknowledges_nothing_after_everybody_was_fenced(
 
 
 @pytest.mark.parametrize("content", [None, TORN * 2])
-def test_who_was_let_in_by_a_fence_reads_to_the_last_frame(
+def test_a_reader_that_a_fence_let_in_reads_to_the_last_frame(
     tmp_path: Path, content: bytes | None
 ) -> None:
     """Its owner may have acknowledged it, and no claim decides about it any more."""

@@ -70,7 +70,7 @@ def test_the_error_names_the_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file_system", [MEMORY, EXT4], ids=["preallocated", "zeros"])
 @pytest.mark.parametrize("opens_left", range(7))
-def test_appends_and_truncations_go_on_when_there_are_descriptors_again(
+def test_appends_and_truncations_continue_when_there_are_descriptors_again(
     tmp_path: Path, opens_left: int, file_system: FileSystem
 ) -> None:
     calls = FewFiles()

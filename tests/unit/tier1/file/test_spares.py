@@ -126,7 +126,7 @@ def test_no_room_for_a_name_costs_the_file_and_nothing_else(tmp_path: Path, suff
 
 
 @pytest.mark.usefixtures("whole_files")
-def test_frames_go_on_in_a_file_that_is_written_already(tmp_path: Path) -> None:
+def test_frames_continue_in_a_file_that_is_written_already(tmp_path: Path) -> None:
     log = made(tmp_path, file_bytes=1024 * KIB)
     written = [bytes([number]) * 64 * KIB for number in range(15)]
     put(log, *written)
@@ -152,7 +152,7 @@ def test_an_owner_who_appends_little_writes_no_zeros(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["rename", "pwritev", "fdatasync", "fsync", "open", "fstat"])
-def test_a_call_that_fails_beside_the_appends_poisons(tmp_path: Path, kind: str) -> None:
+def test_a_call_that_fails_during_the_appends_poisons(tmp_path: Path, kind: str) -> None:
     calls = FileLayer(Unsynced())
     log = made(tmp_path, calls)
     live(log, 0, 20)
@@ -373,7 +373,7 @@ class StoppingCalls(SystemFileCalls):
         return fd
 
 
-def test_a_look_at_the_newest_file_while_it_is_used_again_begins_anew(tmp_path: Path) -> None:
+def test_a_look_at_the_newest_file_while_it_is_used_again_begins_again(tmp_path: Path) -> None:
     """Where the reader goes on in it stands a frame of the file's next turn."""
     log = made(tmp_path)
     put(log, body(0))

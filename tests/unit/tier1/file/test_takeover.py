@@ -47,13 +47,13 @@ class Stop(FileLayer):
         self.kind = kind
         self.is_armed = False
         self.reached = threading.Event()
-        self.go_on = threading.Event()
+        self.proceed = threading.Event()
 
     def _stop(self, kind: str) -> None:
         if self.is_armed and kind == self.kind:
             self.is_armed = False
             self.reached.set()
-            assert self.go_on.wait(WAIT_S)
+            assert self.proceed.wait(WAIT_S)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
         self._stop("before the write")
@@ -103,7 +103,7 @@ def test_an_append_that_is_overtaken(
     thread.start()
     assert stop.reached.wait(WAIT_S)
     new = claim(tmp_path)
-    stop.go_on.set()
+    stop.proceed.set()
     thread.join(WAIT_S)
 
     assert (result == [2]) is is_acknowledged
@@ -225,7 +225,7 @@ def test_a_claim_that_is_overtaken_says_so_whatever_the_faster_one_removed(tmp_p
 
 
 @pytest.mark.slow
-def test_a_claim_while_the_older_owner_goes_on_with_a_truncation(tmp_path: Path) -> None:
+def test_a_claim_while_the_older_owner_continues_with_a_truncation(tmp_path: Path) -> None:
     for number in count(1):
         path = tmp_path / str(number)
         stop = Stop("before a file goes")
@@ -235,17 +235,17 @@ def test_a_claim_while_the_older_owner_goes_on_with_a_truncation(tmp_path: Path)
         thread.start()
         assert stop.reached.wait(WAIT_S)
 
-        def go_on(stop: Stop = stop, thread: threading.Thread = thread) -> None:
-            stop.go_on.set()
+        def proceed(stop: Stop = stop, thread: threading.Thread = thread) -> None:
+            stop.proceed.set()
             thread.join(WAIT_S)
 
-        layer = Interrupt(number, go_on)
+        layer = Interrupt(number, proceed)
         new = claim(path, layer)
         found = kept_frames(new, list)
         ended = layer.number
         assert bodies(found)[-1] == LETTERS[-1] * BIG, number
         assert found[0].index == new.first()
-        go_on()
+        proceed()
         new.abandon()
         old.abandon()
         if ended:

@@ -77,7 +77,7 @@ def test_one_that_never_was_the_newest_shows_nothing() -> None:
     assert (heart._thread.is_alive(), shown.texts) == (False, [])
 
 
-def test_it_goes_on_behind_a_failure() -> None:
+def test_it_continues_after_a_failure() -> None:
     shown = Shown()
     shown.failures = 3
     heart = shown.heart()

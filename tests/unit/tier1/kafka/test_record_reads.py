@@ -49,7 +49,7 @@ def partition_of(*values: bytes | None) -> Partition:
 
 
 @pytest.mark.parametrize("until", [None, 5])
-def test_a_scan_reads_on_behind_places_without_a_record(until: int | None) -> None:
+def test_a_scan_reads_on_after_places_without_a_record(until: int | None) -> None:
     writer = Writer(3, 9, 77)
     scan = Scan("topic")
     values = (None, None, writer.frame(), writer.frame(), None, claim(), None)
@@ -64,7 +64,7 @@ def test_frames_that_are_gone_in_the_middle_are_missing() -> None:
         catch_up(partition_of(claim(), first, None, third), Scan("topic"), DEADLINE_S)
 
 
-def test_a_newer_claim_is_found_behind_them() -> None:
+def test_a_newer_claim_is_found_after_them() -> None:
     partition = partition_of(claim(), None, None, claim())
     assert newest_epoch_behind(partition, 0, 1, DEADLINE_S) == 2
 

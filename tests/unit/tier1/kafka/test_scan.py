@@ -28,7 +28,7 @@ def test_an_epoch_is_above_all_before_it_and_what_its_claim_names() -> None:
     assert scanned(claim(7), claim(3)).epoch == 9
 
 
-def test_a_frame_behind_a_newer_claim_is_void() -> None:
+def test_a_frame_after_a_newer_claim_is_void() -> None:
     old = Writer(1)
     first = old.frame()
     new = old.next(2)
@@ -37,7 +37,7 @@ def test_a_frame_behind_a_newer_claim_is_void() -> None:
     assert scan.crc == new.crc
 
 
-def test_a_frame_behind_a_fence_is_void_and_nobody_owns_the_log() -> None:
+def test_a_frame_after_a_fence_is_void_and_the_log_has_no_owner() -> None:
     old = Writer(1)
     scan = scanned(claim(), old.frame(), claim(kind=KIND_FENCE, lineage=bytes(16)), old.frame())
     assert (scan.end, scan.epoch, scan.claim) == (1, 2, None)
@@ -50,7 +50,7 @@ def test_the_first_record_of_all_may_be_any_frame() -> None:
 
 
 @pytest.mark.parametrize("before", [claim(), b"of a stranger"])
-def test_behind_any_other_record_a_frame_is_the_very_first(before: bytes) -> None:
+def test_after_any_other_record_a_frame_is_the_very_first(before: bytes) -> None:
     with pytest.raises((LogLostError, CorruptDataError)):
         scanned(before, Writer(1, 30, 77).frame())
 
@@ -89,7 +89,7 @@ def test_a_damaged_frame_is_damage_wherever_it_stands() -> None:
         scanned(claim(), bytes(damaged))
 
 
-def test_bytes_behind_a_frame_are_damage() -> None:
+def test_bytes_after_a_frame_are_damage() -> None:
     with pytest.raises(CorruptDataError, match="damaged"):
         scanned(claim(), Writer(1).frame() + b"x")
 
@@ -101,7 +101,7 @@ def test_the_same_frame_again_counts_once() -> None:
     assert (scan.end, list(scan.offsets)) == (2, [1, 3])
 
 
-def test_frames_that_come_again_behind_later_ones_are_passed_over() -> None:
+def test_frames_that_come_again_after_later_ones_are_passed_over() -> None:
     writer = Writer(1)
     frames = [writer.frame() for _ in range(3)]
     scan = scanned(claim(), *frames, frames[0], frames[1], writer.frame())
@@ -159,7 +159,7 @@ def test_a_holder_says_again_who_claimed() -> None:
     assert (scan.epoch, scan.claim.epoch, scan.claim.record.owner) == (4, 4, "höst")
 
 
-def test_a_holder_behind_a_newer_claim_is_void() -> None:
+def test_a_holder_after_a_newer_claim_is_void() -> None:
     scan = scanned(claim(), claim(), claim(1, kind=KIND_HOLDER))
     assert scan.claim is not None
     assert (scan.epoch, scan.claim.offset) == (2, 1)

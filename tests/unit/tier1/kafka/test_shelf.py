@@ -93,7 +93,7 @@ def test_it_is_of_one_topic(before: UUID | None, after: UUID | None) -> None:
     assert partition.asked == [0, 0]
 
 
-def test_a_look_goes_on_where_the_last_one_ended() -> None:
+def test_a_look_continues_where_the_last_one_ended() -> None:
     partition = StubPartition(frames(3))
     shelf = shelf_after(partition)
     partition.values = frames(5)
@@ -101,7 +101,7 @@ def test_a_look_goes_on_where_the_last_one_ended() -> None:
     assert partition.asked == [0, 3]
 
 
-def test_a_look_begins_anew_when_records_were_deleted() -> None:
+def test_a_look_begins_again_when_records_were_deleted() -> None:
     partition = StubPartition(frames(3))
     shelf = shelf_after(partition)
     partition.start, partition.values = 2, frames(3)[2:]
@@ -110,7 +110,7 @@ def test_a_look_begins_anew_when_records_were_deleted() -> None:
     assert partition.asked == [0, 3, 2]
 
 
-def test_a_look_begins_anew_when_the_log_became_shorter() -> None:
+def test_a_look_begins_again_when_the_log_became_shorter() -> None:
     partition = StubPartition(frames(3))
     shelf = shelf_after(partition)
     partition.values = frames(2)
