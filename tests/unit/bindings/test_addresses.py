@@ -1,4 +1,4 @@
-"""Where Hadoop finds the chunks of each binding; nothing is asked, and no credential is in it."""
+"""Where Hadoop finds the chunks of each binding: no request is sent, no credential is shown."""
 
 from __future__ import annotations
 

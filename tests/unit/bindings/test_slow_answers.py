@@ -32,7 +32,7 @@ HEADS = {
 
 
 class Slow(TcpRelay):
-    """A server that begins an answer, and goes on with it byte by byte until the client closes."""
+    """A server that begins an answer and continues it byte by byte until the client closes."""
 
     def __init__(self, head: bytes) -> None:
         self._head = head

@@ -1,4 +1,4 @@
-"""Runs the command in this process or in one of its own."""
+"""Runs the command in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def command(folder: Path, capfd: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def process(folder: Path) -> Callable[..., subprocess.Popen[bytes]]:
-    """Start the command in a process of its own."""
+    """Start the command in a new process."""
 
     def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         line: Sequence[str] = (*COMMAND, "--store", str(folder), *arguments)

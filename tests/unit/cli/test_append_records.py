@@ -1,4 +1,4 @@
-"""``append`` by records, and once under the name of a writer.
+"""``append`` by records, and exactly once under the name of a writer.
 
 The model is the input itself: however often and wherever a run is ended, and however its repeat is
 cut, the segment holds the input once.

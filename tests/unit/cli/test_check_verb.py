@@ -1,4 +1,4 @@
-"""``check``: both ways, quick and deep, and going on where it was interrupted."""
+"""``check``: quick and deep, and continued where it was interrupted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = 6
 
 @pytest.fixture
 def files(folder: Path) -> list[Path]:
-    """A store whose only container with segments has six chunks; their files in order of ids."""
+    """A store whose only container with segments has six chunks; returns their files by id."""
     with siltstone.open(folder) as store:
         for number in range(COUNT):
             store.create(f"{{a}}{number}").append(b"%d" % number * 1000)

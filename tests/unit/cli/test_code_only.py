@@ -1,4 +1,4 @@
-"""A store that writes on in a legacy layout: what a reader of that layout sees, at any moment."""
+"""A store that continues a legacy layout: what a reader of that layout sees at any moment."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def small(folder: Path) -> Path:
 
 
 def neighbour_names(store: Store, name: str, number: int) -> list[str]:
-    """Names that share the container of another one."""
+    """Names of segments in the container of another one."""
     index = store.container_index(name)
     return [one for one in map("s{}".format, range(30)) if store.container_index(one) == index][
         :number
@@ -245,7 +245,7 @@ def test_real_layouts_continue(command: Command, folder: Path) -> None:
 
 
 def do_something(store: Store, chance: random.Random, names: list[str], number: int) -> None:
-    """One thing of a random life; what a segment refuses is passed over."""
+    """One step of a random life; an operation that a segment refuses is skipped."""
     name = chance.choice(names)
     verb = chance.choice(("append", "append", "append", "create", "seal", "truncate", "delete"))
     with suppress(SiltstoneError):
@@ -299,7 +299,7 @@ def test_random_lives_continue_as_the_original_reads_them(
                     store.flush()
             collect(store)
         expected = shown(folder)
-        # One that is new and empty is not there before its first byte, or its seal.
+        # A new, empty segment is not there before its first byte or its seal.
         there = {n: one for n, one in expected.items() if one[1] or one[2] or n in old}
         check_original(place, there)
         original = rolling(place)
@@ -314,7 +314,7 @@ def test_random_lives_continue_as_the_original_reads_them(
 
 
 def live(store: Store) -> None:
-    """What is interrupted: two files begun, one filled, two headers, a seal, a deletion."""
+    """The life that is interrupted: two new files, one filled, two headers, a seal, a deletion."""
     store.segment("a").append(b"fghijk")
     store.create("c").append(b"cc")
     store.segment("b").append(b"01234")
@@ -328,7 +328,7 @@ def live(store: Store) -> None:
 
 
 def carry_on(store: Store) -> None:
-    """All of ``live`` that did not take place."""
+    """Do all of ``live`` that did not take place."""
     names = {one.name for one in store.list()}
     a = store.segment("a").info()
     if a.length == 5:
@@ -346,7 +346,7 @@ A_BYTES, B_BYTES = b"abcdefghijk", b"xyz01234"
 
 
 def check_dead(flushed: dict[str, int], place: Path) -> None:
-    """At the moment of a death the original reads at least what the store said is flushed."""
+    """When the process dies, the original reads at least what the store reported as flushed."""
     model = rolling(place)
     for name, whole in (("a", A_BYTES), ("b", B_BYTES)):
         start, length, _, data = model.read(name)
@@ -366,7 +366,7 @@ def killed_at_every_call(folder: Path, how: str) -> int:
                 live(store)
             flushed = {"a": 0, "b": 0}
             for name in flushed:
-                with suppress(SiltstoneError):  # a journal that failed has closed it
+                with suppress(SiltstoneError):  # a failed journal has closed it
                     flushed[name] = store.segment(name).info().flushed_length
             with suppress(SiltstoneError):
                 store.close()
@@ -375,7 +375,7 @@ def killed_at_every_call(folder: Path, how: str) -> int:
             carry_on(store)
         model = rolling(place)
         assert model.read("a") == (0, 11, True, A_BYTES), (number, how)
-        # A deletion that failed comes again later.
+        # A failed deletion is repeated later.
         start, *rest = model.read("b")
         assert start in (0, 3), (number, how)
         assert rest == [8, False, B_BYTES[start:]], (number, how)
@@ -389,7 +389,7 @@ def killed_at_every_call(folder: Path, how: str) -> int:
 
 @pytest.fixture
 def prepared(tmp_path: Path) -> Path:
-    """A store of one container that writes on in a small layout."""
+    """A store of one container that continues a small layout."""
     settings = prepared_store(tmp_path / "one", 1)
     files = {**TWO, "b$header": "maxsize=9&0=b$offset.0&", "b$offset.0": "xyz"}
     place = written(settings.parent / "chunks" / "small", files)
@@ -400,7 +400,7 @@ def prepared(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_killed_at_any_call_it_continues(prepared: Path) -> None:
-    """After the n-th call that changes a file nothing reaches long-term storage any more."""
+    """After the n-th call that changes a file, no call reaches long-term storage any more."""
     assert killed_at_every_call(prepared, "torn") > 10
 
 
@@ -487,7 +487,7 @@ def test_our_own_files_are_watched_as_well(prepared: Path) -> None:
 def test_an_owner_who_was_overtaken_at_a_call_does_no_harm(
     prepared: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    """It stands still at a call that changes a file while a newer one writes and rolls over."""
+    """The owner is paused at a call that changes a file while a newer one writes and rolls over."""
     reached, go = threading.Event(), threading.Event()
     real = getattr(NfsChunkStorage, verb)
 

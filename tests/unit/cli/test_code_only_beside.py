@@ -1,4 +1,4 @@
-"""A store that writes a legacy layout, recovered, backed up, copied, moved and read."""
+"""A store that continues a legacy layout is recovered, backed up, copied, moved and read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def place(command: Command, folder: Path) -> Path:
-    """The layout that the store writes on in; ``a`` has old bytes and new ones, ``c`` new ones."""
+    """The layout that the store continues; ``a`` has old and new bytes, ``c`` has new ones."""
     found = written(folder / "chunks" / "small", FILES)
     assert begin(command, found).code == 0
     with siltstone.open(folder) as store:
@@ -41,7 +41,7 @@ def place(command: Command, folder: Path) -> Path:
 
 @pytest.fixture
 def lost(folder: Path, place: Path, tmp_path: Path) -> Path:
-    """The same when tier 1 is lost, and the layout has bytes that the newest state knows not of."""
+    """The same when tier 1 is lost and the layout has bytes that the newest state does not know."""
     with siltstone.open(folder) as store:
         shutil.copytree(folder / "chunks" / "system", tmp_path / "system")
         store.segment("a").append(b"67")
@@ -183,14 +183,14 @@ def written_settings(folder: Path, text: str) -> Path:
     return new
 
 
-# --- rewritten by somebody ------------------------------------------------------------------------
+# --- rewritten by others --------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_a_rewrite_of_equal_length_is_noticed_where_a_sum_is_known(
     command: Command, folder: Path, place: Path
 ) -> None:
-    """Bytes that the store wrote have one from their flush on."""
+    """Bytes that the store wrote have a sum from their flush on."""
     written_over(place / "a$offset.3", "1Z345")
     with siltstone.open(folder) as store, pytest.raises(CorruptDataError, match=r"a\$offset\.3"):
         store.segment("a").read(3, 5)

@@ -1,4 +1,4 @@
-"""Segments that are deleted from a legacy layout: all of theirs goes, and nothing of others."""
+"""Segments that are deleted from a legacy layout: all their files go, and none of others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES = {"a$header": "maxsize=3&0=a$offset.0&", "a$offset.0": "abc"}
 
 @pytest.fixture(autouse=True)
 def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fails is tried again when the test says so, and not after a minute."""
+    """A failed call is tried again when the test says so, and not after a minute."""
     tune(monkeypatch, garbage_attempts=1)
 
 
@@ -92,7 +92,7 @@ def deleted_after_a_death_anywhere(tmp_path: Path, how: str, *names: str, step: 
 
 @pytest.mark.slow
 def test_a_deletion_takes_along_what_a_flush_left_that_died(tmp_path: Path) -> None:
-    """After the first call that changes a file, the third, and so on, storage is out of reach."""
+    """Storage is out of reach after the first call that changes a file, the third, and so on."""
     assert deleted_after_a_death_anywhere(tmp_path, "torn", "c", step=2) > 5
 
 
@@ -137,7 +137,7 @@ def test_a_deletion_while_a_flush_writes_leaves_nothing(
 def test_a_name_is_not_free_until_its_files_are_known_to_be_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A deletion without an answer comes again, and means whatever has the name then."""
+    """A deletion without an answer is repeated, and then hits whatever has the name."""
     folder = prepared(tmp_path, FILES)
     place = folder / "chunks" / "small"
     real = NfsChunkStorage.delete
@@ -173,7 +173,7 @@ def test_a_name_is_not_free_until_its_files_are_known_to_be_gone(
 def test_a_seal_that_died_between_its_names_is_deleted_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On HDFS names both headers are there for a moment."""
+    """With HDFS names, both headers are there for a moment."""
     folder = prepared(tmp_path, {f"{key}_7": text for key, text in FILES.items()})
     with siltstone.open(folder) as store, pytest.MonkeyPatch.context() as patch:
         patch.setattr(NfsChunkStorage, "delete", refused)
@@ -226,7 +226,7 @@ def test_a_deletion_leaves_what_others_put_there(tmp_path: Path, which: str) -> 
 def test_what_another_owner_finds_in_the_place_of_its_files_is_left_as_well(
     tmp_path: Path,
 ) -> None:
-    """The first owner dies before it makes the file that it stated; somebody else makes one."""
+    """The first owner dies before it makes the file that it stated; another program makes one."""
     folder = prepared(tmp_path, FILES)
     assert killed_flush(folder, 1, "before", "a") == 1
     place = folder / "chunks" / "small"
@@ -244,7 +244,7 @@ def test_what_another_owner_finds_in_the_place_of_its_files_is_left_as_well(
 def test_files_of_a_truncated_part_go_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever reads the layout meanwhile, or after a death, finds no gap in a segment."""
+    """A reader of the layout, meanwhile or after a death, finds no gap in a segment."""
     listed = "".join(f"{start}=a$offset.{start}&" for start in range(12))
     files = {f"a$offset.{start}": "abcdefghijkl"[start] for start in range(12)}
     folder = prepared(tmp_path, {"a$header": f"maxsize=1&{listed}", **files})

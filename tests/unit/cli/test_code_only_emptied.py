@@ -1,4 +1,4 @@
-"""A store that writes on in a legacy layout of which all was deleted: the folder is gone too."""
+"""A store that continues a legacy layout whose segments were all deleted, with the folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def small(folder: Path) -> Path:
 
 
 def emptied(command: Command, folder: Path, small: Path) -> None:
-    """Let the store go on in a layout, and delete all of it."""
+    """Let the store continue a layout, and delete all of it."""
     assert begin(command, small).code == 0
     with siltstone.open(folder) as store:
         store.segment("a").append(b"more")
@@ -118,7 +118,7 @@ def test_a_folder_that_never_was_is_told(command: Command, folder: Path, small: 
         ran = command("migrate", verb, other, *more)
         assert (ran.code, "no such folder" in ran.err) == (2, True), (verb, more, ran.err)
     assert "no such folder" in command("migrate", "legacy", other, "--mode", "install_new").err
-    assert begin(command, Path(other)).code == 4  # the store writes another one
+    assert begin(command, Path(other)).code == 4  # the store writes another layout
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a shell completes, as bash itself asks for it, and the answers to the others."""
+"""What a shell completes: asked by bash itself, and the answers for other shells."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answers(
     filled: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Answers:
-    """Ask as zsh does: words, of which the last one is to be completed."""
+    """Ask as zsh does: the last word is to be completed."""
 
     def ask(*words: str) -> list[str]:
         with monkeypatch.context() as patch:
@@ -177,7 +177,7 @@ def test_bash_takes_what_was_quoted_for_it_literally(quote: str) -> None:
 def test_tab_in_bash_completes_a_name_that_needs_quotes(
     begun: str, filled: Path, tmp_path: Path
 ) -> None:
-    """What is typed is run at once: the segment holds its own name."""
+    """The completed command is run at once: the segment holds its own name."""
     program = tmp_path / "bin" / "siltstone"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')

@@ -1,4 +1,4 @@
-"""``doctor --conformance``: a report, an exit code, and nothing left however it ends."""
+"""``doctor --conformance``: a report, an exit code, and nothing left, however it ends."""
 
 from __future__ import annotations
 

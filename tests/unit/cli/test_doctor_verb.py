@@ -1,4 +1,4 @@
-"""``doctor``: a whole store is well, and what is wrong has its line."""
+"""``doctor``: a sound store is reported as such, and each fault has its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With ``--dry-run`` a verb that deletes says beside an owner what it would do, and no more."""
+"""With ``--dry-run`` and next to an owner, a deleting verb only says what it would do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.command import Command
 
 @pytest.fixture
 def owner(folder: Path) -> Iterator[siltstone.Store]:
-    """A store that somebody owns meanwhile."""
+    """A store that has an owner meanwhile."""
     with siltstone.open(folder) as store:
         for name in ("logs/a", "logs/b", "other"):
             store.create(name).append(b"0123456789")

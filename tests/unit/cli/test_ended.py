@@ -1,8 +1,8 @@
-"""A verb that a signal ends: what it tells, that its job ends at once, and whether it goes on.
+"""A verb that a signal ends: what it prints, that its job ends at once, whether it continues.
 
 Injected: an interrupt where a verb looks at the second outcome of its job. Must hold: 130 and one
-line; the job has ended, though the traceback lives; a verb that says that it goes on does so, and
-moves less the second time than it would without the first.
+line; the job has ended although the traceback lives; a verb that says that it continues does so,
+and moves less the second time than it would without the first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ENDED = "siltstone: interrupted"
 
 
 class Ending:
-    """An outcome that an interrupt comes with, whose traceback is kept."""
+    """An outcome that comes with an interrupt, whose traceback is kept."""
 
     def __init__(self, kept: list[BaseException]) -> None:
         self.__dict__["kept"] = kept
@@ -98,7 +98,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of several chunks, and what else verbs are about: copied for each test."""
+    """A store of several chunks, and other input of the verbs: copied for each test."""
     home = tmp_path_factory.mktemp("original")
     store, other = made(home / "store"), made(home / "other")
     random = Random(1)
@@ -204,7 +204,7 @@ ENDS = {
 def test_a_verb_without_a_job_says_that_it_continues(
     verb: str, original: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of rollbacks and ends the tests of these verbs try every step as the last one."""
+    """For rollbacks and ends, the tests of these verbs try every step as the last one."""
     arguments, (owner, name) = ENDS[verb]
     home = Path(copytree(original, tmp_path / "home"))
     if verb == "export":

@@ -1,4 +1,4 @@
-"""What people get wrong at a shell: exit code and one line, as one table."""
+"""Mistakes of people at a shell: exit code and one line, as one table."""
 
 from __future__ import annotations
 

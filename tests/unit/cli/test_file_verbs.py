@@ -1,4 +1,4 @@
-"""``import``, ``export`` and ``adoption``: plain files and objects in and out, on disk."""
+"""``import``, ``export`` and ``adoption``: plain files and objects, in and out, on disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Tree = dict[str, bytes]
 
 
 def tree(folder: Path, seed: int = 0) -> Tree:
-    """Files below a folder, whose order as paths is not that of their folders."""
+    """Files in a folder whose order by path is not the order of their folders."""
     random = Random(seed)
     lengths = {"b/2": 300_000, "b/10": 7, "b.txt": 1, "a b/ü#1": 70_000, "empty": 0, "c": MIB + 1}
     files = {name: random.randbytes(length) for name, length in lengths.items()}
@@ -64,7 +64,7 @@ def segments(folder: Path) -> Tree:
 
 @pytest.fixture
 def old(folder: Path) -> Path:
-    """A folder below the root of long-term storage."""
+    """A folder in long-term storage."""
     return folder / "chunks" / "old"
 
 
@@ -188,7 +188,7 @@ def test_kept_files_outlive_their_segments_and_go_when_they_are_finalised(
     assert content(old) == files
     kept = command("adoption", "ls", "--json").values
     assert {one["name"] for one in kept} == {"mine"}
-    assert sum(one["dropped"] for one in kept) == 3, "the two, and the one without a byte"
+    assert sum(one["dropped"] for one in kept) == 3, "the two, and the empty one"
     assert command("adoption", "release", "mine", "--json").values == [{"released": 3, "in_use": 3}]
     command("rm", "b/10")
     assert command("adoption", "finalise", "mine").code == DONE
@@ -199,7 +199,7 @@ def test_kept_files_outlive_their_segments_and_go_when_they_are_finalised(
     assert "mine" in command("adoption", "ls").out
 
 
-# --- again, and ended before ----------------------------------------------------------------------
+# --- repeated, and interrupted --------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -268,7 +268,7 @@ KILLS = {
 def test_what_was_killed_continues(
     command: Command, folder: Path, old: Path, in_place: bool
 ) -> None:
-    """Killed wherever it is; what runs to its end then leaves all of it, once."""
+    """Killed at any point; the run that then ends leaves all of it, once."""
     files = tree(old)
     random = Random(3)
     for number in range(50):
@@ -315,7 +315,7 @@ def test_groups_that_are_done_are_not_done_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [Died(), OSError(errno.EIO, "injected", "a file")])
-def test_a_group_that_was_begun_is_gone_on_with(
+def test_a_group_that_was_begun_is_continued(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     """One segment of 40 pieces and one of 3; the copying ends at the 30th."""
@@ -359,7 +359,7 @@ def test_a_group_that_was_begun_is_gone_on_with(
         assert [(one.length, one.repeated) for one in made] == [
             (len(data), False) for data in files.values()
         ]
-        # A note tells of four chunks, and two were on their way.
+        # A note covers four chunks, and two were in flight.
         assert 13 <= len(copied) - 31 <= 13 + 4 + 2
         assert sum(steps) == sum(map(len, files.values()))
         named = {chunk.chunk for name in files for chunk in store.segment("{t}" + name).chunks()}

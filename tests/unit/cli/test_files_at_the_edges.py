@@ -1,4 +1,4 @@
-"""Files of odd kinds, in and out: links, times set back, no bytes, long names, clashes."""
+"""Unusual files, in and out: links, times set back, empty files, long names, clashes."""
 
 from __future__ import annotations
 

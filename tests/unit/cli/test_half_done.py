@@ -1,4 +1,4 @@
-"""Verbs with several targets that end half-way: what they say of those that are done."""
+"""Verbs with several targets that end half-way: what they say about targets that are done."""
 
 from __future__ import annotations
 

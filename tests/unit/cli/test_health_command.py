@@ -1,4 +1,4 @@
-"""The verb ``health``: what it shows, and the exit codes by which a monitor tells the states."""
+"""The verb ``health``: what it shows, and its exit codes, by which a monitor tells the states."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Signals while Spark is started and beside it.
+"""Signals while Spark is started and while it runs.
 
 Injected: SIGINT and SIGTERM in the middle of a start, and SIGINT in the middle of the work. Must
-hold: what was started is stopped, and a person is told by one line.
+hold: what was started is stopped, and the user is told by one line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.command import Command
 
 
 class Started:
-    """In the place of a session."""
+    """Stands for a session."""
 
     stopped = 0
 
@@ -42,7 +42,7 @@ def test_an_interrupt_while_spark_starts_stops_it(
     ran = command("spark", "scrub")
     assert (ran.code, ran.err) == (130, "siltstone: interrupted\n")
     assert made.stopped == 1
-    # On the main thread pyspark would take the signal for itself.
+    # On the main thread pyspark would handle the signal itself.
     assert threads[0] is not threading.main_thread()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

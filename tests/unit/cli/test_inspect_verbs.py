@@ -1,4 +1,4 @@
-"""Looking into log, journal and rows: beside an owner, without one, and when nothing opens."""
+"""Inspecting log, journal and rows: next to an owner, without one, and when nothing opens."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_damaged_journal_is_told_before_it_is_needed(command: Command, written
     files[1].chmod(0o600)
     files[1].write_bytes(files[1].read_bytes()[:-3])
     ran = command("journal", "verify", "--json")
-    assert (ran.code, ran.err) == (0, ""), "the checkpoint before serves"
+    assert (ran.code, ran.err) == (0, ""), "the checkpoint before it is used"
     assert {value["severity"] for value in ran.values} == {"warning"}
     files[0].chmod(0o600)
     files[0].write_bytes(b"nothing")
@@ -166,7 +166,7 @@ def test_what_an_owner_drops_meanwhile_is_no_damage(written: Path) -> None:
     with open_inspection(written) as inspection:
         assert before is not None
         gone = inspection._missing(before)
-        assert gone, "nothing of the older state is gone, so this shows nothing"
+        assert gone, "nothing of the older state is gone, so this test would prove nothing"
         states = [before]
         real = Inspection.recovered
 
@@ -181,7 +181,7 @@ def test_what_an_owner_drops_meanwhile_is_no_damage(written: Path) -> None:
 
 def test_a_log_that_is_truncated_between_two_looks(written: Path) -> None:
     class Moving:
-        """Says a first frame that is gone when it is asked for, once."""
+        """Names, once, a first frame that is gone when it is read."""
 
         looks = 0
 

@@ -1,7 +1,7 @@
-"""A verb brings what it needs and nothing more, so that the command begins at once.
+"""A verb imports what it needs and nothing more, so that the command starts at once.
 
-Times are compared in ``python -m bench starts``; what makes them long are modules, which are named
-here. The modules of a process are listed by itself, at its end.
+Times are compared in ``python -m bench starts``; modules make them long, and are named here. Each
+process lists its own modules at its end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ main()
 
 
 def modules(folder: Path, *arguments: str, **variables: str) -> set[str]:
-    """The modules that a run of the command has at its end."""
+    """The modules that a run of the command has imported at its end."""
     report = folder / "modules.json"
     report.unlink(missing_ok=True)
     done = subprocess.run(

@@ -28,7 +28,7 @@ MORE_MAX = 48 * MIB
 
 
 def ran(folder: Path, *arguments: str, data: Path | None = None) -> tuple[bytes, int]:
-    """Run a verb; return its output, and the most memory it had, in bytes."""
+    """Run a verb; return its output and its peak memory in bytes."""
     line: Sequence[str] = [sys.executable, "-c", RUN, "--store", str(folder), *arguments]
     with open(data or os.devnull, "rb") as source:
         done = subprocess.run(line, stdin=source, check=True, capture_output=True)
@@ -65,7 +65,7 @@ def test_verbs_read_what_they_are_asked_for(tmp_path: Path) -> None:
         assert most - least < MORE_MAX, verb
     assert output == (LENGTH // MIB - 1).to_bytes(8)
     _, most = ran(folder, "create", "b")
-    assert most - least < LENGTH + MORE_MAX, "an owner holds what it has to flush, once"
+    assert most - least < LENGTH + MORE_MAX, "an owner holds what it has to flush once in memory"
     ran(folder, "flush")
     _, most = ran(folder, "create", "c")
     assert most - least < MORE_MAX

@@ -1,4 +1,4 @@
-"""Legacy layouts as people have them: copied without modes, with the original's books and links."""
+"""Legacy layouts as users have them: copied without modes, with the original's books and links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def one_chunk(segment: str, text: str) -> dict[str, str]:
 
 
 def laid(place: Path, files: dict[str, str]) -> Path:
-    """Write files, also below folders of their names."""
+    """Write files, also in the folders that their names contain."""
     for name, text in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text)
@@ -83,7 +83,7 @@ def test_what_was_sealed_since_goes_back_with_what_is_told(
     assert shown(folder) == {}
 
 
-# --- what a running system leaves -----------------------------------------------------------------
+# --- files of a running system --------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_the_books_of_the_original_are_not_missed(
 def test_books_are_left_in_whatever_state_they_are(
     command: Command, folder: Path, tmp_path: Path, header: str
 ) -> None:
-    """They would not come in either way, so nothing is missed."""
+    """They would not be imported in either case, so nothing is missing."""
     place = laid(tmp_path / "old", {**one_chunk("s/t/0", "abc"), f"{BOOKS}$header": header})
     ran = command("migrate", "legacy", str(place))
     assert (ran.code, f"left: {BOOKS}" in ran.out, list(shown(folder))) == (0, True, ["s/t/0"])
@@ -136,7 +136,7 @@ def test_a_reserved_name_says_how_it_can_come_in(
 def test_a_folder_from_which_headers_name_no_files(
     command: Command, folder: Path, tmp_path: Path, given: str
 ) -> None:
-    """All segments would have other names than the original knows."""
+    """All segments would get names that the original does not know."""
     files = {**one_chunk("s/t/0", "abc"), **one_chunk("s/t/1", ""), "s/t/bare": "bare"}
     place = laid(tmp_path / "up" / "old", {**files, "s/t/new$header": "maxsize=9&"})
     wrong = {"above": place.parent, "below": place / "s"}[given]

@@ -1,4 +1,4 @@
-"""A repeated export into a folder that an earlier one filled: what it may say, and overwrite."""
+"""A repeated export into a folder that an earlier one filled: what it may say and overwrite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.command import Command
 
 @pytest.fixture
 def out(command: Command, folder: Path, tmp_path: Path) -> Path:
-    """An export of two chunks of a segment."""
+    """An export of a segment of two chunks."""
     with siltstone.open(folder) as store:
         segment = store.create("seg")
         segment.append(b"0123456789")
@@ -28,7 +28,7 @@ def texts(place: Path) -> dict[str, bytes]:
 
 
 def made_again(folder: Path, data: bytes) -> None:
-    """Let there be another segment of the name."""
+    """Replace the segment by another one of the same name."""
     with siltstone.open(folder) as store:
         store.segment("seg").delete()
         store.create("seg").append(data[:10])
@@ -93,5 +93,5 @@ def test_what_an_export_made_is_synced_as_it_stays(
     files = [path.stat() for path in place.iterdir()]
     assert [found.st_mode & 0o222 for found in files] == [0, 0]
     assert {found.st_ino: found.st_mode for found in files}.items() <= synced.items()
-    # So do the folders that were made for them: each is named by one that was synced.
+    # So do the folders that were made for them: the folder that names each of them was synced.
     assert {place.parent.stat().st_ino, tmp_path.stat().st_ino} <= synced.keys()

@@ -1,4 +1,4 @@
-"""Legacy layouts in and out, as a person sees it: files and segments before and after."""
+"""Legacy layouts in and out, as a user sees it: files and segments before and after."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ SEGMENTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def old(folder: Path) -> Path:
-    """The golden layout, below the store's long-term storage."""
+    """The golden layout, in the store's long-term storage."""
     return golden_tree(folder / "chunks" / "old")
 
 
 @pytest.fixture
 def several(folder: Path) -> Path:
-    """Five segments, of which some are odd."""
+    """Five segments, some of them unusual."""
     place = written(folder / "chunks" / "several", MANY)
     (place / "b$header").chmod(0o444)
     return place
 
 
 def written_below(place: Path, files: Mapping[str, str], open_keys: Iterable[str]) -> None:
-    """Write files that are sealed, but for some."""
+    """Write files that are sealed, except those of ``open_keys``."""
     for key, text in files.items():
         path = place / key
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,7 +201,7 @@ def test_a_migration_that_is_killed_continues(
     way: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Killed at every commit: before it, and behind it; sessions are small, and cut segments."""
+    """Killed before and after every commit; sessions are small and cut segments."""
     monkeypatch.setattr(copy_plan, "SESSION_SEGMENTS", 2)
     monkeypatch.setattr(copy_plan, "SESSION_BYTES", 4)
     steps = [(Store, "open_import"), (Store, "commit_import"), (ImportWriter, "_made")]
@@ -210,7 +210,7 @@ def test_a_migration_that_is_killed_continues(
         with monkeypatch.context() as patch:
             call = dying(getattr(owner, name), 1 + number // 3, before=number % 2 == 0)
             patch.setattr(owner, name, call)
-            patch.setattr(Store, "abort_import", lambda *_: True)  # a killed process does none
+            patch.setattr(Store, "abort_import", lambda *_: True)  # a killed process aborts none
             assert command("migrate", "legacy", str(several), "--threads", "1", *way).code in (0, 1)
     assert command("migrate", "legacy", str(several), *way).code == 0
     assert shown(folder) == MANY_SHOWN
@@ -285,7 +285,7 @@ def test_a_file_that_cannot_be_read(
 def test_a_header_that_cannot_be_read_for_a_while_is_not_called_gone(
     command: Command, folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch, mode: list[str]
 ) -> None:
-    """Who was told so, and deleted the segment, would have nothing of what was appended since."""
+    """A user who believed it and deleted the segment would lose what was appended since."""
     real = FolderPlace.read_into
 
     def failing(place: FolderPlace, key: str, offset: int, buffer: memoryview) -> int:
@@ -343,7 +343,7 @@ def test_what_is_no_layout(
 def test_a_layout_with_a_store_in_it(
     command: Command, folder: Path, small: Path, mode: list[str]
 ) -> None:
-    """Its chunks would become chunks of this store, and be deleted with segments of it."""
+    """Its chunks would become chunks of this store, and be deleted with segments of this store."""
     inner = siltstone.init(small / "inner").parent
     with siltstone.open(inner):
         pass
@@ -412,7 +412,7 @@ SEALED_SINCE = ("empty-noroll", "bare", "bare-empty")
 
 
 def change(folder: Path) -> dict[str, bytes]:
-    """Append, seal and truncate in a store; return what segments hold then."""
+    """Append, seal and truncate in a store; return what its segments then hold."""
     with siltstone.open(folder) as store:
         for name in ("many", "bare", "trunc-all", "cat-fail-tail", "empty", "rollover-died"):
             store.segment(f"sc/st/{name}").append(b"since " * 30)
@@ -459,7 +459,7 @@ def test_a_rollback_gives_everything_back(command: Command, folder: Path, old: P
 def test_a_segment_that_begins_after_the_end_of_the_layout_goes_back(
     command: Command, folder: Path, small: Path, way: tuple[str, ...], way_on: str
 ) -> None:
-    """What lies before is gone from the store, so no header lists the old files any more."""
+    """The bytes before are gone from the store, so no header lists the old files any more."""
     (small / "c").write_text("bare")
     assert command("migrate", "legacy", str(small), *way).code == 0
     before = fingerprint(small)
@@ -773,7 +773,7 @@ def test_every_step_may_be_the_last_one(
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Killed at the n-th call of a step, before and behind it, for each n there is."""
+    """Killed before and after the n-th call of a step, for every n."""
     monkeypatch.setattr(copy_plan, "SESSION_SEGMENTS", 2)
     monkeypatch.setattr(copy_plan, "SESSION_BYTES", 4)
 
@@ -828,7 +828,7 @@ def test_an_end_is_shown_first(
     command: Command, folder: Path, small: Path, *, in_place: bool
 ) -> None:
     for verb in ("rollback", "finalise"):
-        assert command("migrate", verb, str(small), "--dry-run").code == 4, "nothing came yet"
+        assert command("migrate", verb, str(small), "--dry-run").code == 4, "nothing written yet"
     flags = ("--in-place",) if in_place else ()
     assert command("migrate", "legacy", str(small), *flags).code == 0
     before, held = fingerprint(small), shown(folder)

@@ -1,6 +1,6 @@
-"""Looks at a migration beside an owner who goes on: nothing of a sound store is told to be wrong.
+"""Checks of a migration while an owner works: no fault is reported in a sound store.
 
-The owner changes segments before any one call that a verb makes of the layout or of the store.
+The owner changes segments before one call of a verb on the layout or the store, whichever it is.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def make_again(store: Store) -> None:
 def begun(
     command: Command, folder: Path, files: dict[str, str], *, flush: CloseFlush = "auto"
 ) -> Path:
-    """The layout of a store that writes it, with a segment of the store's own."""
+    """The layout of a store that continues it, with one segment of the store's own."""
     prepare(folder / "siltstone.yaml")
     place = written(folder / "chunks" / "small", files)
     assert begin(command, place).code == 0
@@ -95,7 +95,7 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def meanwhile(store: Store, act: Act, number: int) -> Iterator[list[str]]:
-    """The ``number``-th call of a verb comes behind ``act``."""
+    """The ``number``-th call of a verb comes after ``act``."""
     calls: list[str] = []
 
     def after_act(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,7 +116,7 @@ def meanwhile(store: Store, act: Act, number: int) -> Iterator[list[str]]:
 def stopped_anywhere(
     command: Command, folder: Path, act: Act, files: dict[str, str], *verb: str
 ) -> Iterator[tuple[int, Ran]]:
-    """Run a verb for each of its calls, with ``act`` before that one."""
+    """Run a verb once for each of its calls, with ``act`` before that call."""
     begun(command, folder, files, flush="never")  # what is made again must have no file yet
     number, calls = 0, [""]
     while number < len(calls):

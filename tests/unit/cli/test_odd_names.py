@@ -1,4 +1,4 @@
-"""What is named by bytes that are no UTF-8, and what is not named at all."""
+"""Names that are not UTF-8, and names that are missing."""
 
 from __future__ import annotations
 

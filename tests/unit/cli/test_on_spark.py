@@ -1,7 +1,6 @@
-"""Verbs that work on Spark when they are told to, and their old names below ``spark``.
+"""Verbs that work on Spark on request, and their old names below ``spark``.
 
-In the place of a session and its tasks there are threads; ``tests/spark/test_command.py`` has real
-ones.
+Threads stand for a session and its tasks; ``tests/spark/test_command.py`` has real ones.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ LINES: dict[str, tuple[int, list[str]]] = {
 
 @dataclass(slots=True)
 class Cluster:
-    """In the place of Spark.
+    """Stands for Spark.
 
     Attributes:
-        sessions: what each was started with.
-        threads: of each task, by executor.
-        closed: executors that are.
+        sessions: the options of each session.
+        threads: of each task, for each executor.
+        closed: how many executors are closed.
     """
 
     sessions: list[dict[str, Any]] = field(default_factory=list)
@@ -71,7 +70,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store, and what verbs are about; something of most of it is wrong."""
+    """A store and the input of the verbs; most of it has a fault."""
     home = tmp_path_factory.mktemp("original")
     for name in ("store", "other"):
         siltstone.init(home / name)
@@ -106,7 +105,7 @@ def home(original: Path, command: Command, tmp_path: Path) -> Callable[[str], Pa
 
 @pytest.fixture
 def ran(command: Command, home: Callable[[str], Path], original: Path) -> Callable[..., Ran]:
-    """Run a line in a home of its own; its output without what differs from home to home."""
+    """Run a line in a new home; its output without what differs between homes."""
 
     def run(name: str, *words: str) -> Ran:
         place = home(name)
@@ -121,7 +120,7 @@ def ran(command: Command, home: Callable[[str], Path], original: Path) -> Callab
 
 
 def now(old: str) -> list[str]:
-    """The words that took the place of an old name, with what stands before other arguments."""
+    """The words that replace an old name, with the argument that comes before the others."""
     return [*OLD_NAMES[old].split(), *(["HOME/store"] if old == "copy" else [])]
 
 
@@ -189,7 +188,7 @@ def test_an_old_name_works_on_threads_too(ran: Callable[..., Ran], cluster: Clus
 def test_options_of_spark_are_refused_without_it(
     old: str, option: tuple[str, str], command: Command, folder: Path, tmp_path: Path
 ) -> None:
-    """Before anything is done; what is named need only exist."""
+    """They are refused before any work; the named places only have to exist."""
     place = str(tmp_path / "x") if old in {"backup", "restore"} else str(folder)
     line = [word.replace("HOME/store", str(folder)) for word in now(old)]
     line += [place, *([place] if old in {"import", "restore"} else [])]

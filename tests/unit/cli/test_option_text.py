@@ -1,4 +1,4 @@
-"""What is given by ``--option KEY=VALUE`` arrives as it was typed."""
+"""A value of ``--option KEY=VALUE`` arrives as it was typed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``copy`` and ``migrate legacy`` go on where they were killed, in the session that was in hand.
+"""``copy`` and ``migrate legacy`` continue where they were killed, in the session that was open.
 
-Injected: SIGKILL at a note, before the commit and behind it. Must hold: what was noted is copied no
-more, to the byte; the end is the same as without; nothing is left but what the sweep deletes.
+Injected: SIGKILL at a note, before the commit and after it. Must hold: no noted byte is copied
+again; the end is the same as without the kill; only what the sweep deletes is left.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def test_what_was_noted_is_not_copied_again(verb: str, command: Command, tmp_pat
 def test_a_commit_that_died_with_chunks_of_which_no_note_tells_is_begun_again(
     verb: str, command: Command, tmp_path: Path
 ) -> None:
-    """Killed when both hidden segments are built."""
+    """Killed when both hidden segments have been built."""
     source, target = made(tmp_path / "source"), made(tmp_path / "target")
     names = {"a": Random(1).randbytes((NOTED + 1) * RANGE), "b": Random(2).randbytes(RANGE)}
     with siltstone.open(source) as store:
@@ -166,7 +166,7 @@ def test_a_commit_that_died_with_chunks_of_which_no_note_tells_is_begun_again(
 
 @pytest.mark.slow
 def test_notes_of_other_bytes_are_not_taken(command: Command, tmp_path: Path) -> None:
-    """A segment that is deleted and made again has other bytes of the same place."""
+    """A segment that is deleted and made again has other bytes at the same offsets."""
     source, target = made(tmp_path / "source"), made(tmp_path / "target")
     with siltstone.open(source) as store:
         store.create("a").append(Random(1).randbytes(NOTED * RANGE))

@@ -1,4 +1,4 @@
-"""Rolling back a legacy layout on long-term storage that is no folder: what was appended since."""
+"""Rolling back a legacy layout on storage that is no folder: what was appended since."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BUCKET = {
 
 @dataclass(frozen=True)
 class Bucket:
-    """A store that took a layout of its long-term storage in place."""
+    """A store that took a layout in its long-term storage in place."""
 
     store: Path
     storage: ChunkStorage
@@ -70,7 +70,7 @@ def bucket(request: pytest.FixtureRequest, command: Command, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_bucket_gets_what_was_appended_since(bucket: Bucket) -> None:
-    """A header is made where there is none; one that is there is appended to, or all is refused."""
+    """A missing header is made; an existing one is appended to, or everything is refused."""
     appends = bucket.storage.capabilities.append
     bucket.append(bare=b" and more", **({"a": b"fghij"} if appends else {}))
     expected = shown(bucket.store)

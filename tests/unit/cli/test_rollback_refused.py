@@ -1,4 +1,4 @@
-"""Rollbacks that cannot bring a segment back: what is told, and the way out."""
+"""Rollbacks that cannot bring a segment back: what is reported, and the way out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How the command ends when somebody else ends it: pipes, signals, and folders it may not touch.
+"""How the command ends from outside: pipes, signals, and folders that it may not touch.
 
-What is injected: the reader of a pipe goes away, SIGINT, SIGTERM, permissions. What must hold: the
+What is injected: the reader of a pipe leaves, SIGINT, SIGTERM, permissions. What must hold: the
 documented code, no traceback, the store closed so that the next owner needs no takeover.
 """
 
@@ -112,7 +112,7 @@ def test_a_signal_ends_a_follower_cleanly(
 def test_a_signal_on_the_way_to_the_loop_ends_without_a_warning(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was to be run is dropped unawaited; pytest makes an error of the warning."""
+    """The coroutine is dropped without being awaited; pytest turns the warning into an error."""
     command("create", "a")
 
     run = BackgroundLoop.run
@@ -173,7 +173,7 @@ def test_what_may_not_be_touched_is_told(locked: str) -> None:
 
 
 def _wait_for_bytes(folder: Path, length: int) -> None:
-    """Return when a reader sees that many bytes: what the pipe gave is durable then."""
+    """Return when a reader sees that many bytes: the bytes from the pipe are then durable."""
     with siltstone.open(folder, read_only=True) as reader:
         for _ in range(2_400):
             found = [info.length for info in reader.list("a")]

@@ -1,4 +1,4 @@
-"""What short runs of the command leave on the disk, as many as there are."""
+"""What short runs of the command leave on the disk, however many there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bytes a job may move a second: counted in what the limiter was asked, not in time."""
+"""How many bytes a job may move a second: counted by the calls of the limiter, not in time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCAL = ("--executor", "local", "--threads", "2")
 
 
 class Limiter:
-    """Lets everything pass at once, and remembers rates and what was asked of each."""
+    """Lets everything pass at once, and records rates and the bytes that were asked of each."""
 
     seen: list[tuple[int, list[int]]]
 
@@ -35,7 +35,7 @@ class Limiter:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:
-    """Each rate that a client was given, and how many bytes its calls asked for."""
+    """The rate of each client, and how many bytes its calls asked for."""
     found: list[tuple[int, list[int]]] = []
     monkeypatch.setattr(Limiter, "seen", found, raising=False)
     monkeypatch.setattr("siltstone.store.assemble.Bandwidth", Limiter)
@@ -45,7 +45,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """In memory: no disk is tried here."""
+    """In memory: the disk is not tested here."""
     with folder_in_memory(tmp_path) as folder:
         yield folder
 

@@ -1,7 +1,7 @@
-"""What arrives of the command's output where a write takes only a part of it.
+"""What arrives of the command's output when a write takes only a part of it.
 
 Injected: standard files without a buffer of Python's, a pipe that does not block, a file that may
-not grow, a reader who goes away. Must hold, with and without such a buffer: all bytes, or a code
+not grow, a reader who leaves. Must hold, with and without such a buffer: all bytes, or a code
 that is not 0.
 """
 
@@ -74,7 +74,7 @@ def test_a_pipe_that_does_not_block_gets_all_bytes(
 
 @pytest.mark.slow
 def test_a_file_that_may_not_grow_is_told(environment: dict[str, str], tmp_path: Path) -> None:
-    """A short write and then a failure, as on a disk that runs full."""
+    """A short write and then a failure, as on a disk that becomes full."""
     folder = siltstone.init(tmp_path / "store").parent
     with siltstone.open(folder) as store:
         store.create("a").append(BYTES)

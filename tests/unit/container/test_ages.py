@@ -1,4 +1,4 @@
-"""What happens in the background, and when: all on virtual time."""
+"""What happens in the background and when; all on virtual time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def owned(settings: ContainerSettings) -> AsyncIterator[tuple[World, Owner
 
 
 async def first_time(made: World, seconds: float, what: Callable[[], bool]) -> float:
-    """Seconds until ``what`` holds, looked at twenty times a second."""
+    """Seconds until ``what`` holds, checked twenty times a second."""
     start = made.environment.monotonic()
     while not what():
         assert made.environment.monotonic() < start + seconds, "it never happened"

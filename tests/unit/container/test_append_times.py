@@ -1,4 +1,4 @@
-"""Which bytes were appended before a time: one answer, whatever comes between."""
+"""Which bytes were appended before a time: always the same answer, whatever happens between."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAUSE_S = 30.0
 
 @dataclass
 class Appends:
-    """Every append of one segment that is still readable: where it begins, and when it came."""
+    """Every readable append of one segment: where it begins, and when it was made."""
 
     parts: list[tuple[int, int]] = field(default_factory=list)
     start: int = 0
@@ -59,7 +59,7 @@ class Appends:
 
 @dataclass
 class Play:
-    """A segment, its model, and an owner that comes and goes."""
+    """A segment, its model, and its changing owner."""
 
     place: World
     owner: Owner
@@ -102,7 +102,7 @@ class Play:
                 await close_quietly(old)
 
     async def join(self, size: int) -> None:
-        """Bytes that are joined are appended now, however old they are."""
+        """Joined bytes count as appended now, however old they are."""
         self.sources += 1
         name = f"source-{self.sources}"
         container = self.owner.container
@@ -196,7 +196,7 @@ async def test_a_clock_that_goes_back_hides_nothing() -> None:
 
 @pytest.mark.parametrize("ahead_s", [900.0, 3.2e8])
 async def test_a_clock_that_was_ahead_spoils_no_answer_after_it(ahead_s: float) -> None:
-    """One append, flushed, by a clock that is ahead; the same answers in memory, rows, a reader."""
+    """One flushed append by a clock that is ahead; memory, rows and a reader answer the same."""
     async with world(settings=with_settings(flush_age_s=1e9)) as place:
         owner = await place.open()
         container, right = owner.container, place.environment.time

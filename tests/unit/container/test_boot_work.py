@@ -36,7 +36,7 @@ COUNT = 30
 
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Calls of what decodes frames and table records, by name."""
+    """Calls of the functions that decode frames and table records, by name."""
     found: Counter[str] = Counter()
 
     def counted(module: Any, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A closing that is cancelled goes on to its end: no task stays, and nobody waits for an answer."""
+"""A cancelled close continues to its end: no task is left, and no caller waits for an answer."""
 
 from __future__ import annotations
 

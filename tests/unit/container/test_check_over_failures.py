@@ -1,4 +1,4 @@
-"""A check of everything while storage fails, or is damaged: it says so and changes nothing."""
+"""A full check while storage fails or is damaged: it says so and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a container: it ends although whoever waits for it is cancelled, and hears so."""
+"""A close completes although its caller is cancelled, and the caller hears of the cancelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleted segments, segments without a byte, and chunks that are gone before their turn."""
+"""Deleted segments, empty segments, and chunks that are gone too early."""
 
 from __future__ import annotations
 

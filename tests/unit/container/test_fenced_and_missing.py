@@ -1,7 +1,7 @@
-"""What an owner is told when a chunk is gone: that it lost the container, or that bytes are lost.
+"""What an owner hears when a chunk is gone: that it lost the container, or that bytes are lost.
 
-A newer owner deletes what nobody needs any more, and an older one that does not know it yet still
-has it in its rows. That is no loss, and must not be called one.
+A newer owner deletes chunks that are not needed any more; an older owner that does not know it yet
+still has them in its rows. That is no loss, and must not be called one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ async def test_a_fenced_owner_is_told_that_it_is_fenced(verb: Verb, kind: str) -
         lineage = UUID(old.container.stats().lineage).bytes
 
         def overtake(operation: str, name: str) -> None:
-            """Just ahead of its first call on the chunk, the owner is overtaken."""
+            """The owner is overtaken just before its first call on the chunk."""
             if kind in name:
                 old.storage.before = lambda operation, name: None
                 newer = made.new_log()

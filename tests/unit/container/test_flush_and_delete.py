@@ -1,4 +1,4 @@
-"""A segment that is about to be deleted is not flushed, and nobody spins until it is gone."""
+"""A segment that is about to be deleted is not flushed, and no loop spins until it is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Garbage: attempts, reasons, what is set aside, what holds it, slices, all on virtual time."""
+"""Garbage: attempts, reasons, what is set aside, what holds it, slices; all on virtual time."""
 
 from __future__ import annotations
 

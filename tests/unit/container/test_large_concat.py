@@ -1,4 +1,4 @@
-"""Concats of any number of extents in a container: no byte moves, and they are done or undone."""
+"""Concats of any number of extents in a container: no byte moves; each is done or undone."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_appends_wait_for_it_and_go_after_it() -> None:
 
 
 class Slow:
-    """Lets whoever updates a table hear of it a second late."""
+    """Tells the result of each table update a second late."""
 
     def __init__(self, there: World, owner: Owner) -> None:
         self._pipeline = inside.parts(owner.container).pipeline

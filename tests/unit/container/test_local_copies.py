@@ -32,7 +32,7 @@ async def owned(made: World, index: str = "index", *, takeover: bool = False) ->
 
 
 async def downloads(made: World, *beside: str) -> int:
-    """Open a reader beside these index folders; return how many index files it downloaded."""
+    """Open a reader next to these index folders; return how many index files it downloaded."""
     made_before = made.new_storage
     opened: list[FaultyChunkStorage] = []
 

@@ -1,4 +1,4 @@
-"""Tier 1 is freed behind every flush of the table log, however long ago the last checkpoint was."""
+"""Tier 1 is freed after every flush of the table log, however old the last checkpoint is."""
 
 from __future__ import annotations
 

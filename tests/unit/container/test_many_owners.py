@@ -1,4 +1,4 @@
-"""Owners that live too briefly for a checkpoint: what a boot costs stays bounded all the same."""
+"""Owners that live too briefly for a checkpoint: the cost of a boot stays bounded anyway."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ async def test_look_ups_in_the_index_and_what_its_caches_have() -> None:
         assert len(took) > before
         assert all(seconds >= 0 for seconds in took)
         assert parts.index.watch is not None
-        # On disk, and read from there again: the cache of the index has it then.
+        # It is on disk and read from there again; then the cache of the index has it.
         await container.checkpoint()
         for _ in range(2):
             for number in range(8):

@@ -1,4 +1,4 @@
-"""Attributes and renames where several things happen at once, or nothing can be written."""
+"""Attributes and renames when several things happen at once or nothing can be written."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def test_a_repeated_rename_succeeds_while_it_holds() -> None:
         container = owner.container
         await container.rename("a", "b")
         assert [info.name for info in await container.list_segments()] == ["b", "other"]
-        # To a name that another segment has, or none, it is no repeat.
+        # With a target name of another segment, or of none, it is no repeat.
         for new in ("other", "c"):
             with pytest.raises(SegmentNotFoundError):
                 await container.rename("a", new)

@@ -1,9 +1,9 @@
-"""Hours without long-term storage while applications append as fast as they may; virtual time.
+"""Hours without long-term storage while applications append at full speed; virtual time.
 
-What fails: every call to storage, from a moment on. What must hold, over the log in files: appends
-go on to the bound, then they wait, and fail by their deadline with nothing appended; neither memory
-nor log grow any more; when storage is back, who waits goes on and all is flushed, each byte once
-and in its order, also for the next owner.
+What fails: every call to storage, from one moment on. What must hold with the log in files: appends
+continue up to the bound, then they wait, and fail at their deadline with nothing appended; neither
+memory nor log grows any more; when storage is back, waiting appends continue and everything is
+flushed, each byte once and in its order, also for the next owner.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SETTINGS = with_settings(
 
 
 class Client:
-    """Appends to a segment of its own, one append behind the other, whatever becomes of them."""
+    """Appends to its own segment, one append after the other, whatever their outcome."""
 
     def __init__(self, made: World, owner: Owner, number: int) -> None:
         self.name = f"s{number}"
@@ -107,7 +107,7 @@ async def test_appends_continue_to_the_bound_and_all_drains_later(fate: Fate, fo
         assert container.stats().unflushed_bytes == held, "nothing gets in at the bound"
         assert size_of(folder) == log_bytes
         assert min(client.refused for client in clients) > HOURS * 40
-        # Somebody waits at the moment when storage comes back; he goes on.
+        # Some client waits at the moment when storage comes back; it continues.
         owner.storage.plan = lambda call: Fate.DONE
         await made.environment.sleep(120)
         before = [client.refused for client in clients]

@@ -1,4 +1,4 @@
-"""Many operations at the same time: on many segments, on one, and from one another's callbacks."""
+"""Many operations at the same time: on many segments, on one, and from callbacks of each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 
 
 async def life(owner: Owner, number: int, size: int) -> bytes:
-    """Every verb on a segment of its own; returns what it then holds from its start on."""
+    """Run every verb on its own segment; return what the segment then holds from its start on."""
     container, name, other = owner.container, f"s{number}", f"t{number}"
     parts = [pattern(number * 10 + index, size + index) for index in range(4)]
     await container.create(name)
@@ -139,7 +139,7 @@ async def test_reads_of_one_segment_side_by_side(size: int) -> None:
 
 
 async def _next_owner(there: World, owner: Owner) -> Owner:
-    """The next one, behind a stray byte in every chunk that an older one may still write to."""
+    """The next owner, after a stray byte in every chunk that an older one may still write to."""
     for info in await owner.container.chunks("a"):
         there.bucket.chunks[info.chunk.encode()].content.extend(b"!")
     await there.crash(owner)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def test_the_last_chunk_grows_while_the_others_are_read() -> None:
-    """More chunks than are read at a time, so that the last one's turn comes late."""
+    """More chunks than are read at a time, so that the last one is read late."""
     async with world(settings=with_settings(chunk_bytes=2_000)) as made:
         owner = await made.open()
         container = owner.container

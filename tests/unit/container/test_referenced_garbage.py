@@ -1,4 +1,4 @@
-"""A task to delete a chunk that is in use after all, which only a defect could make."""
+"""A task to delete a chunk that is still in use, which only a defect could create."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_a_chunk_that_an_extent_names_is_not_deleted() -> None:
         (chunk,) = all_chunks(owner.rows).values()
         task = Task(due_ms=1, kind=TaskKind.DELETE_CHUNK, subject=chunk.chunk_id, name=chunk.name)
         await inside.parts(container).pipeline.update([put_task(task)])
-        # The table log covers the task, so nothing but the references speaks against it.
+        # The table log covers the task, so only the references prevent the deletion.
         await container.flush()
         names = made.names()
         with pytest.raises(CorruptDataError, match="I17"):

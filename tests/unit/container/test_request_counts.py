@@ -1,7 +1,7 @@
-"""How many requests each operation makes to long-term storage: exactly, and none without need.
+"""The exact number of requests of each operation to long-term storage; none without need.
 
-Beside those for chunks of segments, a flush writes the table log, and a journal batch that names
-it; and a listing shows that no newer epoch exists before frames of tier 1 go.
+Besides requests for chunks of segments, a flush writes the table log, and a journal batch that
+names it; and a listing shows that no newer epoch exists before frames of tier 1 go.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ async def test_reads_ask_once_for_each_8_mib_of_a_chunk(profile: Profile) -> Non
         await owner.container.flush("a")
         requests.clear()
         await owner.container.read("a", 0, 100)
-        # A block is remembered as verified while the file stays as it was, which ``stat`` tells;
-        # in a bucket it is read and compared each time instead.
+        # A block is remembered as verified while ``stat`` shows that the file is unchanged; in a
+        # bucket it is read and compared each time instead.
         assert requests.all == ({"stat": 1} if profile.append else {}) | {"read_into": 1}
         requests.clear()
-        # The rest that is no 8 MiB goes with the last ones.
+        # A rest of less than 8 MiB is read with the last 8 MiB.
         for length, count in ((8, 1), (9, 1), (15, 1), (16, 2)):
             await owner.container.read("a", 0, length * MIB)
             assert requests.all == {"read_into": count}, length
@@ -112,7 +112,7 @@ async def test_the_deletion_of_a_chunk_is_one_request(profile: Profile) -> None:
 async def test_a_concat_of_a_thousand_sources_moves_no_byte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(concat, "SMALL_BYTES", 0)  # else small sources are appended again
+    monkeypatch.setattr(concat, "SMALL_BYTES", 0)  # otherwise small sources are appended again
     async with counted() as (_, owner, requests):
         container = owner.container
         await container.create("target")

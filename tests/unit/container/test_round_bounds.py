@@ -1,7 +1,7 @@
 """How many creates a round of flushes makes at most, for segments of any sizes.
 
 Where every flush makes a chunk: ``1 + bytes / chunk size`` for a round of two segments or more.
-Elsewhere an append to a segment's own open chunk is no create; what begins or fills a chunk is.
+Elsewhere an append to a segment's own open chunk is no create; to begin or fill a chunk is one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def append(owner: Owner, name: str, seed: int, length: int) -> bytes:
 
 
 def sizes(random: Random) -> list[int]:
-    """Sizes of the segments of a round: tiny ones, chunks and about, and several chunks."""
+    """Sizes of the segments of a round: tiny ones, about a chunk, and several chunks."""
     kinds = (1, 100, 5_000, CHUNK - 1, CHUNK, CHUNK + 1, 100_000, 3 * CHUNK + 7)
     return [random.choice(kinds) for _ in range(random.randrange(2, 12))]
 
@@ -74,7 +74,7 @@ async def test_what_is_truncated_before_it_is_flushed_costs_no_chunk(by_age: boo
             await container.truncate(f"s{number}", 5_000)
         if by_age:
             await made.environment.sleep(5.0)
-            assert not requests.data, "the dead bytes are passed over, the others are not due"
+            assert not requests.data, "the dead bytes are skipped, the others are not due"
             await made.environment.sleep(10.0)
         else:
             await made.environment.sleep(1.0)
@@ -103,7 +103,7 @@ async def test_a_large_segment_goes_along_only_when_it_is_due() -> None:
 
 
 async def room(owner: Owner, name: str) -> int:
-    """Bytes that the last chunk of a segment takes still; 0 for one that is shared."""
+    """Bytes that still fit into the last chunk of a segment; 0 if that chunk is shared."""
     chunks = await owner.container.chunks(name)
     own = bool(chunks) and "/_shared/" not in chunks[-1].chunk
     return CHUNK - chunks[-1].chunk_length if own else 0
@@ -112,7 +112,7 @@ async def room(owner: Owner, name: str) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_where_chunks_grow_creates_are_for_new_chunks_alone(seed: int) -> None:
-    """Small ones share if they are many; what fits into an own open chunk makes none."""
+    """Small ones share a chunk if they are many; what fits into an own open chunk makes none."""
     async with counted(Profile()) as (_, owner, requests):
         container = owner.container
         random = Random(seed)
@@ -134,7 +134,7 @@ async def test_where_chunks_grow_creates_are_for_new_chunks_alone(seed: int) -> 
             bound = 1 + sum(new.values()) / CHUNK if many else 0.0
             for name, length in lengths.items():
                 if length > rooms[name] and not (many and name in new):
-                    # Two neighbours hold more than a chunk, or they would be one.
+                    # Two neighbours together hold more than a chunk; otherwise they would be one.
                     bound += 1 + 2 * length // CHUNK
             assert requests.data["create"] <= bound, lengths
 

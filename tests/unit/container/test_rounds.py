@@ -1,8 +1,8 @@
-"""Rounds of acts that do not depend on one another: one that fails does not stop the others.
+"""Rounds of independent acts: one that fails does not stop the others.
 
 What fails: single calls to long-term storage, for as long as the test wants. What must hold: every
-other act of the round takes place, the failure is told, the act comes again and then succeeds, and
-a fence ends everything at once.
+other act of the round takes place, the failure is reported, the act is repeated and then succeeds,
+and a fence ends everything at once.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ async def test_a_system_file_that_cannot_be_deleted_fails_no_checkpoint_and_keep
                 assert container.stats().checkpoint_version > before
 
         def count(part: str) -> int:
-            """Files, of the index those that are left over: it has as many as it likes."""
+            """Number of files; of the index, only leftover ones, since it may have any number."""
             checkpoints = parts.checkpointer.tidying._journal.checkpoints
             index = {
                 file.chunk_name for kept in checkpoints for file in kept.checkpoint.index_files
@@ -184,7 +184,7 @@ async def test_a_system_file_that_cannot_be_deleted_fails_no_checkpoint_and_keep
         assert stats.log_first == first > 0
         assert word in str(stats.last_error)
         assert recorder.sums[("siltstone_tidying_failed_total",)] >= 12
-        # No other checkpoint is needed: it is tried again by itself, seldom while calls fail.
+        # No other checkpoint is needed: it is retried on its own, seldom while calls fail.
         tries = recorder.sums[("siltstone_tidying_failed_total",)]
         await made.environment.sleep(600)
         assert 5 <= recorder.sums[("siltstone_tidying_failed_total",)] - tries <= 40

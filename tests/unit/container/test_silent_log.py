@@ -1,7 +1,7 @@
-"""Tier 1 that does not answer: appends wait, a close ends and says so, and so does an opening.
+"""Tier 1 that does not answer: appends wait; a close and an opening end and say so.
 
 What is injected: calls to the log that hang, before they have an effect. What must hold: what was
-acknowledged is there for the next owner, and what was on its way is an unknown outcome.
+acknowledged is there for the next owner, and what was in flight has an unknown outcome.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 def silent(name: str) -> object:
-    """The calls of pools whose name begins so hang for ever."""
+    """The calls of pools with this name prefix hang for ever."""
 
     def latency(pool: Pool, chance: Random) -> float:
         return float("inf") if pool.name.startswith(name) else 0.0

@@ -1,4 +1,4 @@
-"""Large writes over a slow link: their deadline grows with their bytes, so they come to an end."""
+"""Large writes over a slow link: their deadline grows with their bytes, so they finish."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = replace(QUIET, chunk_bytes=MIB, storage_deadline_s=20.0, storage_rate
 
 @pytest.fixture
 def read_back(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Let the world know how many bytes each call moves, read back or not."""
+    """Let the world know how many bytes each call moves, read back or not read back."""
     twice: bool = request.param
     plain = AsyncChunkStorage._call
 

@@ -1,4 +1,4 @@
-"""What a container says of its log at a glance, without asking the log: it may be in a sync."""
+"""What a container reports about its log without asking the log, which may be in a sync."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates of one table that nobody waits for yet: their order, what refuses them, what is told."""
+"""Updates of one table without a waiter yet: their order, refusals, and results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Call = Callable[[Container], Awaitable[Any]]
 
 
 def slow_frames(pool: Pool, _: Random) -> float:
-    """The log takes so long for a frame, and the next one is filled meanwhile."""
+    """The log takes this long for a frame, and the next one is filled meanwhile."""
     return FRAME_S if pool.name.startswith("log-") else 0.0
 
 
@@ -232,7 +232,7 @@ async def test_what_refuses_a_commit_refuses_an_update(name: str) -> None:
                 await call(container)
         if not container.closed:
             assert list(await rows(container)) == [b"k"]
-            # Whoever repeats what took place learns that the condition does not hold any more.
+            # The repeat of an update that took place shows that the condition no longer holds.
             with pytest.raises(ConditionFailedError):
                 await put_new(container, b"k", b"1")
             await container.close()
@@ -349,7 +349,7 @@ async def test_a_caller_that_gives_up_does_not_take_the_update_back() -> None:
         await container.close()
 
 
-# --- all of it, against a dict ---
+# --- everything, against a dict ---
 
 KEYS = st.sampled_from([b"", b"a", b"ab"])
 VALUES = st.none() | st.binary(max_size=3)
@@ -366,7 +366,7 @@ STEPS = (
 
 
 class _Told:
-    """The dict, told what is called, in order; versions are known when results are."""
+    """The dict that is given the calls in order; versions are known when the results are."""
 
     def __init__(self, container: Container) -> None:
         self.container = container
@@ -375,7 +375,7 @@ class _Told:
         self.versions: list[int | None] = []
 
     def call(self, work: Awaitable[Any], changes: list[tuple[bytes, bytes | None]] | None) -> None:
-        """Note a call that makes ``changes``; ``None`` if it is to be refused."""
+        """Note a call that makes ``changes``; ``None`` if it has to be refused."""
         for key, value in changes or ():
             if value is None:
                 self.state.pop(key, None)
@@ -425,7 +425,7 @@ class _Told:
                 commit = container.commit([Append("a", b"x"), *operations])
                 self.call(asyncio.ensure_future(commit), changes)
                 await asyncio.sleep(0)  # a commit begins when it is run
-            case ("pass", count):  # so many halves of what the log takes for a frame
+            case ("pass", count):  # this many halves of what the log takes for a frame
                 await asyncio.sleep(count * FRAME_S / 2)
             case ("settle",):
                 await self.check()

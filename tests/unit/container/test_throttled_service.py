@@ -1,7 +1,7 @@
 """A container on a service that takes two calls at a time; on virtual time.
 
 What must hold: everything is flushed and read, the owner lives, health says slow
-while it is so, and all is as before a minute later.
+as long as it is slow, and everything is as before a minute later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SETTINGS = with_settings(flush_parallel=8, pack_bytes=1)
 
 
 class Door:
-    """Refuses chunk calls while more than ``takes`` are on their way, and counts."""
+    """Refuses chunk calls while more than ``takes`` are in flight, and counts them."""
 
     def __init__(self, made: World) -> None:
         self.takes = 1_000

@@ -1,4 +1,4 @@
-"""A truncation that comes while the one before is carried out, at any moment of that."""
+"""A truncation that arrives at any moment while the previous one is carried out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEP_S = 0.5
 
 
 async def overlapping(made: World, steps: int) -> bool:
-    """Truncate so many steps behind the beginning of a round; return whether it still went on."""
+    """Truncate ``steps`` steps after a round begins; return whether the round still ran."""
     container = (owner := await made.open()).container
     await container.create("a")
     for number in range(4):
@@ -43,4 +43,4 @@ async def overlapping(made: World, steps: int) -> bool:
 def test_no_moment_of_a_round_loses_a_truncation(steps: int) -> None:
     with world(settings=SETTINGS) as made:
         met = made.run(overlapping(made, steps))
-    assert met == (steps < 7), "the round is met at its beginning and over at the end"
+    assert met == (steps < 7), "the round runs at first and is over in the end"

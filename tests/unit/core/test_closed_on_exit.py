@@ -1,4 +1,4 @@
-"""What has a block ends with it, also when the block fails."""
+"""Objects used in a ``with`` block are closed with it, also when the block fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error says of the facts that it has."""
+"""What an error says about the facts that it has."""
 
 from __future__ import annotations
 

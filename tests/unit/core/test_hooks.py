@@ -78,7 +78,7 @@ def test_what_is_installed_or_removed_meanwhile_is_noticed(
     before_ns = site.stat().st_mtime_ns
     more = {"siltstone.bindings": {"later": MODULES["shelf"]}}
     install(monkeypatch, site, more, distribution="siltstone-later")
-    # Clocks of file systems have steps of some milliseconds.
+    # The clocks of file systems advance in steps of a few milliseconds.
     os.utime(site, ns=(before_ns, before_ns + 10**9))
     with pytest.raises(SettingsError, match="did not answer to its own name"):
         load("later")

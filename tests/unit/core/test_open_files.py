@@ -1,4 +1,4 @@
-"""What counts as a lack of descriptors, and what is made of it."""
+"""What counts as a lack of descriptors, and what follows from it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LACK = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 class Keeper:
-    """Counts how often it is asked."""
+    """Counts how often it is asked to give descriptors back."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -42,7 +42,7 @@ class Keeper:
 
 
 def wrapped(error: Exception) -> Exception:
-    """As a library wraps it: once by name, once in passing."""
+    """Wrapped as by a library: once as the cause, once as the context."""
     try:
         try:
             raise error

@@ -1,4 +1,4 @@
-"""Pauses that end when nobody waits for the work any more."""
+"""Pauses that end when no caller waits for the work any more."""
 
 from __future__ import annotations
 

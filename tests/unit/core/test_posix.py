@@ -1,4 +1,4 @@
-"""The loops over calls that may do less than they were asked."""
+"""The loops over calls that may do less than was asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from siltstone.core.posix import IOV_MAX, SystemFileCalls, read_fully, write_ful
 
 
 class Memory(SystemFileCalls):
-    """A file in memory whose every call does ``most`` bytes at most."""
+    """A file in memory whose calls each move ``most`` bytes at most."""
 
     def __init__(self, most: int) -> None:
         self.content = bytearray()

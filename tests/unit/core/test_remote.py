@@ -1,4 +1,4 @@
-"""What clients of remote services share: bodies, deadlines, calls side by side, checks."""
+"""What clients of remote services share: bodies, deadlines, parallel calls, checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slow storage takes the time it was told to, and repeats from a seed."""
+"""The slow storage takes the time that was set, and repeats from a seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts, as people read them."""
+"""Counts in a readable form."""
 
 from __future__ import annotations
 

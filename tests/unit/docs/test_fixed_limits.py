@@ -1,4 +1,4 @@
-"""What docs/settings.md says of bounds that are no settings."""
+"""What docs/settings.md says about bounds that are not settings."""
 
 from __future__ import annotations
 

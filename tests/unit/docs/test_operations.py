@@ -1,4 +1,4 @@
-"""What docs/operations.md promises: for the day when tier 1 is gone, and about what may go."""
+"""What docs/operations.md promises for the day when tier 1 is gone, and about what may go."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Code of pages under docs: each block is run, on stores in a folder of the test.
 
-Where a page names places of a machine, such as ``/data``, they lie in that folder. Blocks of Spark
-are run by ``tests/spark``, recipes of docs/operations.md by ``test_recipes``.
+Places of a machine that a page names, such as ``/data``, are in that folder. Blocks for Spark are
+run by ``tests/spark``, recipes of docs/operations.md by ``test_recipes``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.docs.pages import PLACES, blocks, follow, moved
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the test is where commands are given, and where places of a machine lie."""
+    """The folder of the test: the working directory, with the places of a machine in it."""
     for place in PLACES:
         (tmp_path / place[1:]).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
@@ -72,7 +72,7 @@ def test_backups(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture
 def logs(here: Path) -> Path:
-    """Files of a program, one of them in a folder of its own."""
+    """Files of a program, one of them in its own folder."""
     place = here / "var/log/app"
     (place / "web").mkdir(parents=True)
     for name in ("today", "web/today"):
@@ -89,7 +89,7 @@ def test_plain_files(here: Path, logs: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture
 def command(here: Path) -> Callable[..., list[int]]:
-    """Gives the commands of one block of a page, on the store ``own``; returns the exit codes."""
+    """Runs the commands of one block of a page on the store ``own``; returns the exit codes."""
 
     def give(page: str, index: int) -> list[int]:
         lines = blocks(page, "sh")[index].splitlines()

@@ -1,4 +1,4 @@
-"""docs/plugins.md names each check of the suite once at least, and no check that is not there."""
+"""docs/plugins.md names each check of the suite at least once, and no check that does not exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows() -> list[tuple[str, list[str]]]:
 
 
 def checks() -> set[str]:
-    """The checks of the suite: methods, not the cases that some of them are run with."""
+    """The checks of the suite: methods, not the cases of parametrised ones."""
     return {name.removeprefix("test_") for name in dir(ChunkStorageContract) if "test_" in name[:5]}
 
 
@@ -45,7 +45,7 @@ def test_there_are_many_checks() -> None:
 
 
 def test_no_check_hides_another_one() -> None:
-    """Two classes of the suite with a check of one name would be one check."""
+    """Checks of the same name in two classes of the suite would be one check."""
     groups = [kind for kind in ChunkStorageContract.__mro__ if issubclass(kind, ChunkSubject)]
     found = [name for kind in groups for name in vars(kind) if name.startswith("test_")]
     assert len(found) == len(set(found)) == len(checks())

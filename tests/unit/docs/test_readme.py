@@ -1,7 +1,7 @@
 """The tours of README.md and of the page on the Python interface do what they say.
 
-The blocks of each run in order in one empty folder, ``python`` in a process each, ``sh`` in bash.
-What a block prints is what it says: behind ``print(...)`` as a comment, in ``sh`` as lines that
+The blocks of each run in order in one empty folder, each ``python`` block in a process, ``sh`` in
+bash. A block prints what it announces: as a comment after ``print(...)``, in ``sh`` as lines that
 begin with ``#>``. ``…`` there stands for anything. Blocks in other languages are not run.
 """
 
@@ -32,7 +32,7 @@ class Block:
 
     Attributes:
         command: what runs it.
-        expected: the lines that it says it prints.
+        expected: the lines that it announces.
     """
 
     command: tuple[str, ...]
@@ -40,7 +40,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the blocks that can be run, in order."""
+    """Return the runnable blocks in order."""
     found = []
     for language, body in BLOCK.findall(text):
         if language == "python":

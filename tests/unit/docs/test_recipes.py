@@ -1,4 +1,4 @@
-"""The recipes of docs/operations.md: each one is run, command by command, as the page has it."""
+"""The recipes of docs/operations.md: each one is run, command by command, as on the page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def follow(capfd: pytest.CaptureFixture[str]) -> Callable[..., list[tuple[int, str]]]:
-    """Run the commands of a recipe, some behind a step; return exit code and output of each."""
+    """Run the commands of a recipe, some after a step; return exit code and output of each."""
 
     def all_of(
         title: str, place: Path, before: dict[int, Callable[[], object]] | None = None

@@ -1,4 +1,4 @@
-"""docs/soak.md names every file with soak tests, and no other; shares are what it says."""
+"""docs/soak.md names every file with soak tests and no other; the shares are as it says."""
 
 from __future__ import annotations
 

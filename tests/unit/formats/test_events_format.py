@@ -1,4 +1,4 @@
-"""Events: what is encoded comes back however it is cut, and what is no event is never taken."""
+"""Events: encoded events come back however they are cut, and other bytes are never accepted."""
 
 from __future__ import annotations
 

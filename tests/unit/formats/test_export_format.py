@@ -1,4 +1,4 @@
-"""The head of an export: what is written is what the page shows, and nothing else is taken."""
+"""The head of an export: it is written as the page shows, and nothing else is accepted."""
 
 from __future__ import annotations
 

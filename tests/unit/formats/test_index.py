@@ -1,4 +1,4 @@
-"""The index of the formats lists every page, and every page has an example that a test reads."""
+"""The index of formats lists every page, and every page has an example that a test reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record of a newer version is refused as such, with its kind and both versions."""
+"""A record of a newer version is refused as such; the error has its kind and both versions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def refused(decode: Decode, data: bytes, record: str, known: int) -> None:
 
 
 def summed(data: bytes, place: int, length: int | None = None) -> bytes:
-    """``data`` with a newer version at ``place``, and a right checksum behind it."""
+    """``data`` with a newer version at ``place``, and a right checksum at its end."""
     changed = bytearray(data)
     changed[place] = NEWER
     end = len(changed) - 4 if length is None else length
@@ -113,7 +113,7 @@ def test_file_manifests() -> None:
 def test_rows(name: str) -> None:
     key, value = ROWS[name]
     _, decode = READ[name]
-    # What follows the kind of an import row is another kind.
+    # In the key of an import row, the byte after the kind is another kind.
     begin = key[: 2 if key[0] == RowKind.IMPORT else 1]
     known = max(other[1] for at, other in ROWS.values() if at.startswith(begin))
     changed = value[:1] + bytes((NEWER,)) + value[2:]

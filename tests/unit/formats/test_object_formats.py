@@ -109,7 +109,7 @@ def test_pin_comes_back(pin: Pin) -> None:
 
 
 def test_a_pin_of_version_1_says_no_time_to_live() -> None:
-    """The bytes that were written before pins said for how long they are made."""
+    """The bytes of a pin from before pins recorded their time to live."""
     data = bytes.fromhex(
         "534c5452 05 01 0000 20000000 000102030405060708090a0b0c0d0e0f"
         "1405000000000000 3b90eecf8b010000 4ed680c2"

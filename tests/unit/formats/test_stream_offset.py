@@ -89,7 +89,7 @@ def test_bytes_are_shared(backlogs: dict[str, int], budget: int) -> None:
     shares = share_bytes(backlogs, budget)
     assert shares.keys() == backlogs.keys()
     assert all(1 <= shares[name] <= backlogs[name] for name in backlogs)
-    # No more than the budget, but for one byte each; and all of it if there is so much.
+    # No more than the budget, except one byte each; and all of it if there is that much.
     total = sum(shares.values())
     assert total <= max(budget, len(backlogs))
     assert total >= min(budget, sum(backlogs.values())) - len(backlogs)

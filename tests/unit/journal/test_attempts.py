@@ -1,4 +1,4 @@
-"""Attempts of one record: how long storage is waited for, which file has it, what errors say."""
+"""Attempts to write one record: how long they wait, which file gets it, what errors say."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def file(number: int) -> str:
 
 
 class Silence(Stage):
-    """Storage is not known to answer from one pause on, until another one."""
+    """Storage seems silent from pause number ``begin`` up to ``end``."""
 
     def __init__(self, *, begin: int, end: float) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ async def test_a_chunk_is_kept_by_the_batch_that_named_it_wherever_that_is(failu
     await owner.flush(10)
     await owner.trim()
     await owner.write_checkpoint()
-    # The checkpoint before that batch is one of the two newest: recovery may begin there.
+    # The checkpoint before that batch is one of the two newest; recovery may begin there.
     assert passed not in owner.collect()
     await owner.write_checkpoint()
     assert passed in owner.collect()
@@ -152,7 +152,7 @@ async def test_a_file_takes_all_the_writes_that_the_service_allows() -> None:
 
 
 async def batch_lengths(count: int) -> list[int]:
-    """Lengths of so many batches of 10 bytes each."""
+    """Lengths of ``count`` batches of 10 bytes each."""
     owner = await opened(file_bytes_max=10**6)
     lengths = [0]
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""The codecs of journal batches and checkpoints: everything comes back, nothing damaged does."""
+"""The codecs of journal batches and checkpoints: records come back whole, damaged ones never."""
 
 from __future__ import annotations
 

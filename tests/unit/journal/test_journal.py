@@ -231,7 +231,7 @@ async def test_a_checkpoint_counts_only_when_a_later_one_is_durable() -> None:
     stated.append(owner.journal.stated_safe_index)
     await owner.write_checkpoint()
     stated.append(owner.journal.stated_safe_index)
-    # Statements grow by 7 with each record, from 2 on.
+    # Stated indexes grow by 7 with each record, beginning at 2.
     assert stated == [0, 2, 2, 16, 16, 23]
 
 

@@ -21,7 +21,7 @@ SUM_BYTE = -1
 
 
 def written() -> tuple[bytes, bytes]:
-    """A file that is a checkpoint, and one of four batches."""
+    """A file that is a checkpoint, and a file of four batches."""
 
     async def run() -> tuple[bytes, bytes]:
         owner = make_owner(Client(Bucket()))
@@ -48,7 +48,7 @@ ENDS = ends_of(BATCHES)
 
 
 def damaged(byte: int, *numbers: int) -> bytes:
-    """The four batches; in those of ``numbers`` one byte is another."""
+    """The four batches; in those of ``numbers`` one byte is changed."""
     data = bytearray(BATCHES)
     for number in numbers:
         start, end = ENDS[number], ENDS[number + 1]

@@ -1,4 +1,4 @@
-"""Journal files as a person reads them, against what the owner wrote."""
+"""Journal files as a person sees them, compared with what the owner wrote."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def name(number: int) -> str:
 
 
 def written() -> tuple[bytes, bytes]:
-    """Two batches, and a checkpoint behind them."""
+    """Two batches and a checkpoint after them."""
 
     async def run() -> tuple[bytes, bytes]:
         owner = make_owner(Client(Bucket()))
@@ -46,7 +46,7 @@ BATCHES, CHECKPOINT = written()
 def view(
     number: int, data: bytes, kind: str, **others: object
 ) -> tuple[JournalFileView, JournalFileView]:
-    """What is shown of ``data``, and what should be."""
+    """What is shown of ``data``, and what should be shown."""
     fields: dict[str, object] = {"lineage": "", "checkpoint": None, "batches": (), "damage": ""}
     expected = JournalFileView(
         container=CONTAINER,

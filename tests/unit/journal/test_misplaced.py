@@ -1,4 +1,4 @@
-"""Whole checkpoints that are not those of their place, and the older ones that can serve."""
+"""Whole checkpoints in a wrong place, and the older ones that can be used."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ async def test_checkpoints_before_the_recovered_one_come_newest_first() -> None:
     bucket.chunks[file(6, 1)] = bucket.chunks[file(1, 1)]
     older = [(5, 2), (5, 0), (5, 0), (1, 6), (1, 3), (1, 0), (1, 0)]
     assert await earlier(bucket, recovered) == older
-    # One that is damaged, and one of another container's life, do not serve; nor do batches,
-    # in whatever state they are.
+    # A damaged checkpoint and one of another lineage are not used; neither are batches, in
+    # whatever state they are.
     bucket.chunks[file(5, 3)][40] ^= 1
     bucket.chunks[file(5, 4)][-1] ^= 1
     other = replace(whole(bucket, file(1, 4)), lineage=OTHER_LINEAGE)
@@ -205,7 +205,7 @@ async def test_names_of_others_are_no_epochs() -> None:
 
 async def test_pauses_before_further_starts_double() -> None:
     class Growing(Client):
-        """Each listing shows one more file, so what contradicts itself is looked at again."""
+        """Each listing shows one more file, so a contradiction is looked at again."""
 
         def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
             number = len(self.bucket.chunks)

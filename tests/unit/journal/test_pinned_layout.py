@@ -1,4 +1,4 @@
-"""The pinned layout store: a ``LayoutStore`` that shows only what is durable."""
+"""The pinned layout store: a ``LayoutStore`` that shows only durable changes."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ async def test_an_epoch_whose_first_checkpoint_is_cut_never_opened(length: int) 
 
 @pytest.mark.parametrize("lost", [slice(0, 512), slice(512, 1024), slice(1024, None), slice(None)])
 async def test_an_epoch_whose_first_checkpoint_lacks_a_block_never_opened(lost: slice) -> None:
-    """As after a power cut that kept the length of the file and not all of its bytes."""
+    """As after a power cut that kept the length of the file but not all of its bytes."""
     bucket = Bucket()
     owner = await lived(bucket)
     data = bytearray(seal(RecordKind.CHECKPOINT, 1, b"many rows " * 130))

@@ -16,7 +16,7 @@ from tests.support.journal.journal_world import Bucket, Client, make_owner
 
 
 def written() -> list[JournalFile]:
-    """A checkpoint, files of one batch each, and what the layouts were in between."""
+    """Files of an owner: checkpoints, and files of one batch each."""
 
     async def run() -> list[JournalFile]:
         owner = make_owner(Client(Bucket(), append=False))
@@ -31,12 +31,12 @@ def written() -> list[JournalFile]:
     return asyncio.run(run())
 
 
-_, FIRST, BEFORE, CHECKPOINT, *BEHIND = written()
+_, FIRST, BEFORE, CHECKPOINT, *LATER = written()
 
 
 def holding(number: int, change: Callable[[JournalBatch], JournalBatch]) -> list[JournalFile]:
-    """The files behind the checkpoint; the batch of one of them is another."""
-    files = list(BEHIND)
+    """The files after the checkpoint; the batch of one of them is changed."""
+    files = list(LATER)
     ((batch, data),) = files[number].batches
     files[number] = replace(files[number], batches=((change(batch), data),))
     return files
@@ -51,8 +51,8 @@ def broken_checkpoint(file: JournalFile) -> JournalFile:
 
 
 def test_batches_after_the_checkpoint_are_applied() -> None:
-    replayed = replay(1, [CHECKPOINT, *BEHIND])
-    last, _ = BEHIND[-1].batches[0]
+    replayed = replay(1, [CHECKPOINT, *LATER])
+    last, _ = LATER[-1].batches[0]
     assert replayed.checkpoint == CHECKPOINT.checkpoint
     assert (replayed.batches, replayed.next_sequence) == (3, 4)
     assert replayed.layouts[0].layout == last.change.after
@@ -67,60 +67,60 @@ def test_the_highest_statement_counts_wherever_it_stands() -> None:
 
 
 def test_a_repeated_batch_is_applied_once_and_ends_the_doubt_about_a_torn_one() -> None:
-    expected = replay(1, [CHECKPOINT, *BEHIND])
-    assert replay(1, [CHECKPOINT, *BEHIND, BEHIND[-1], BEHIND[0]]) == expected
+    expected = replay(1, [CHECKPOINT, *LATER])
+    assert replay(1, [CHECKPOINT, *LATER, LATER[-1], LATER[0]]) == expected
     replayed = replay(
-        1, [CHECKPOINT, torn(BEHIND[0]), BEHIND[0], broken_checkpoint(FIRST), *BEHIND[1:]]
+        1, [CHECKPOINT, torn(LATER[0]), LATER[0], broken_checkpoint(FIRST), *LATER[1:]]
     )
     assert (replayed.layouts, replayed.batches) == (expected.layouts, expected.batches)
     assert [warning.split(":")[0] for warning in replayed.warnings] == [
         "passed over batches",
         "passed over broken checkpoint",
     ]
-    assert BEHIND[0].name in replayed.warnings[0]
+    assert LATER[0].name in replayed.warnings[0]
 
 
 REFUSED = {
     "batch of another epoch": (
         holding(1, lambda batch: replace(batch, epoch=2)),
         "journal batch of another epoch or lineage",
-        BEHIND[1].name,
+        LATER[1].name,
         "sequence=2 epoch=2",
     ),
     "batch of another lineage": (
         holding(1, lambda batch: replace(batch, lineage=bytes(16))),
         "journal batch of another epoch or lineage",
-        BEHIND[1].name,
+        LATER[1].name,
         "sequence=2 epoch=1",
     ),
     "batch from before the checkpoint": (
-        [BEFORE, *BEHIND],
+        [BEFORE, *LATER],
         "journal batch is older than the checkpoint before it",
         BEFORE.name,
         "sequence=0 epoch=1",
     ),
     "missing batch": (
-        [BEHIND[0], BEHIND[2]],
+        [LATER[0], LATER[2]],
         "journal lacks sequence 2",
-        BEHIND[2].name,
+        LATER[2].name,
         "sequence=3 epoch=1",
     ),
     "another batch of the same sequence": (
-        [*BEHIND, replace(BEHIND[0], batches=((BEHIND[0].batches[0][0], b"other"),))],
+        [*LATER, replace(LATER[0], batches=((LATER[0].batches[0][0], b"other"),))],
         "journal sequence has two contents",
-        BEHIND[0].name,
+        LATER[0].name,
         "sequence=1 epoch=1",
     ),
     "change of another state": (
-        holding(1, lambda batch: replace(batch, change=BEHIND[0].batches[0][0].change)),
+        holding(1, lambda batch: replace(batch, change=LATER[0].batches[0][0].change)),
         "journal batch does not fit the state before it",
-        BEHIND[1].name,
+        LATER[1].name,
         "sequence=2 epoch=1",
     ),
     "torn batch before a checkpoint": (
-        [torn(BEHIND[0]), broken_checkpoint(FIRST)],
+        [torn(LATER[0]), broken_checkpoint(FIRST)],
         "torn journal batch is not repeated",
-        BEHIND[0].name,
+        LATER[0].name,
         "",
     ),
 }
@@ -138,7 +138,7 @@ def test_refused(files: list[JournalFile], message: str, where: str, facts: str)
 
 def test_a_checkpoint_of_another_epoch_is_refused() -> None:
     with pytest.raises(CorruptDataError) as caught:
-        replay(2, [CHECKPOINT, *BEHIND])
+        replay(2, [CHECKPOINT, *LATER])
     where = CHECKPOINT.name
     assert caught.value.where == where
     assert str(caught.value) == f"checkpoint of another epoch where={where} epoch=1"

@@ -41,7 +41,7 @@ from tests.unit.metadata.conftest import LINEAGE
 
 
 class FailingStorage(MemoryChunkStorage):
-    """Raises what stands in ``failures``, one for each ``create``, after its effect if unknown."""
+    """Raises the next of ``failures`` in each ``create``, after its effect if it is unknown."""
 
     def __init__(self) -> None:
         super().__init__(Bucket())
@@ -73,7 +73,7 @@ class Desk:
         self.tables.acknowledge([self.tables.assign(entries)], 0)
 
     def fill_much(self) -> None:
-        """As much as makes a file that is not small."""
+        """Enough for a file that is not small."""
         chance = Random(1)
         count = 3 * SMALL_BYTES // 1000
         entries = [TableEntry(1, b"m%06d" % n, chance.randbytes(1000)) for n in range(count)]
@@ -173,7 +173,7 @@ def test_two_checkpoints_share_no_small_file(desk: Desk) -> None:
 def test_what_is_the_same_in_every_index_is_made_again(desk: Desk) -> None:
     desk.fill()
     uploaded = desk.upload()
-    # As older versions uploaded them, for all checkpoints of an owner.
+    # As older versions uploaded them, once for all checkpoints of an owner.
     constant = [
         IndexFile(file_name=name, chunk_name=f"gone/{name}", length=40, crc=1)
         for name in ("rocksdict-config.json", "OPTIONS-000007")
@@ -328,7 +328,7 @@ def test_files_that_were_read_are_not_read_again(
     before = {(file.file_name, file.crc) for file in first.files}
     new = [file for file in second.files if (file.file_name, file.crc) not in before]
     assert second.uploaded_bytes == sum(file.length for file in new)
-    # What is known here and no longer there is read and uploaded again.
+    # Files that are known here but gone from storage are read and uploaded again.
     third = desk.upload()
     assert third.uploaded_bytes == sum(file.length for file in third.files)
     restored = desk.restore(third.files, "again")

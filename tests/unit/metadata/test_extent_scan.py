@@ -1,4 +1,4 @@
-"""Pages of the extents of all segments: in order, from a place on, and nothing but extents."""
+"""Pages of the extents of all segments: in order, from one place on, and only extents."""
 
 from __future__ import annotations
 

@@ -299,7 +299,7 @@ def test_folders_are_made_with_their_parents(tmp_path: Path) -> None:
 def test_a_write_that_fails_moves_nothing(tmp_path: Path) -> None:
     index = Index.open(tmp_path / "i")
     fill(index, 4, 1, [b"a"])
-    inside.database(index).close()  # what the library refuses then stands for any failure
+    inside.database(index).close()  # its refusals then stand for any failure
     with pytest.raises(ClosedError, match=f"index is closed folder={tmp_path / 'i'}"):
         fill(index, 5, 1, [b"b"])
     assert index.position == position(4)

@@ -1,4 +1,4 @@
-"""Walks along the index, against a sorted list, and how far they step; what a range takes away."""
+"""Walks along the index, against a sorted list, and their steps; what a range removes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ POSITION = Position(b"lineage-of-tests", 1, 2, 3)
 
 
 class Rows:
-    """An iterator as the library has it, over a list, which counts its steps."""
+    """An iterator like that of the library, over a list; it counts its steps."""
 
     def __init__(self, rows: dict[bytes, bytes]) -> None:
         self.keys = sorted(rows)

@@ -1,4 +1,4 @@
-"""The index read by threads of callers, while its own thread writes to it and closes it."""
+"""Threads of callers read the index while its own thread writes to it and closes it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_to_the_end(
             for key in KEYS:
                 entry = index.get(1, key)
                 assert entry is not None
-                assert entry.version >= seen, "a batch is there at once"
+                assert entry.version >= seen, "a batch appears as a whole"
                 seen = entry.version
     except Exception as error:  # noqa: BLE001 - looked at by whoever started this
         newest.append(seen)

@@ -1,4 +1,4 @@
-"""Changes of a layout while tier 1 has no room: tried again, planned again, and not for ever."""
+"""Changes of a layout while tier 1 is full: tried again, planned again, and not for ever."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.metadata.layout_house import DELAY_S, SEGMENT, Clock, House, 
 
 
 class FullLog(AcknowledgingLog):
-    """A log that has no room for so many updates, and then has."""
+    """A log that refuses ``refusals`` updates for lack of room, and then accepts them."""
 
     refusals = 0
 
@@ -30,7 +30,7 @@ class FullLog(AcknowledgingLog):
 
 
 class Pauses(Clock):
-    """A clock on which waiting takes no time; what happens meanwhile may change the rows."""
+    """A clock on which waiting takes no time; ``meanwhile`` may change the rows."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -75,7 +75,7 @@ def test_a_flush_fits_its_budget(house: House, blocks: int) -> None:
     assert run(house.store.commit(second))
     new_chunk, append = (len(update.record) for update in house.log.updates)
     assert new_chunk <= 300 + 4, "a flush into a new chunk"
-    assert append <= 200 + 4 * blocks, "a flush behind what a chunk holds"
+    assert append <= 200 + 4 * blocks, "a flush that extends a chunk"
 
 
 def test_a_deleted_segment_takes_no_change(house: House) -> None:

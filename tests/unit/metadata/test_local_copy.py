@@ -1,4 +1,4 @@
-"""A copy of an index that its owner has open: whole or not at all, and no way back into it."""
+"""A copy of an index that its owner has open: whole or not at all, and independent of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is assigned: where a range removal begins and ends, what a splice keeps, what replay says.
+"""Assigned updates: bounds of range removals, what a splice keeps, what a replay says.
 
-The bounds here are keys that stand exactly at an end of a range, which chance seldom draws.
+The keys here are exactly at the end of a range, which random tests seldom draw.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_what_is_put_after_a_removal_stays_pending_when_that_is_applied(tables: 
     other = tables.assign([remove_range(b"a", b"b")])
     assert pending(tables, *KEYS) == {b"b": b"new", b"d": b"new"}
     tables.acknowledge([removal], 1)
-    # The second removal is still to come, and what was put behind the first one as well.
+    # The second removal is not applied yet, and neither are the puts after the first one.
     assert pending(tables, *KEYS) == {b"b": b"new", b"d": b"new"}
     assert sorted(key for key, _ in tables.scan(1, b"", None)) == [b"a", b"d"]
     tables.drop_pending()
@@ -89,7 +89,7 @@ def test_what_is_applied_hides_nothing_that_comes_later(index: Index, tables: Ta
     removal = tables.assign([put(b"b", b"2"), remove_range(b"b", b"d"), put(b"c", b"2")])
     single = tables.assign([remove_range(b"x", b"y"), put(b"a", b"3"), TableEntry(1, b"d", None)])
     tables.acknowledge([puts, removal, single], 1)
-    # Whoever writes beside these tables shows that they look at the index alone.
+    # Other tables that write meanwhile prove that these look at the index alone.
     others = Tables(index, LINEAGE)
     others.acknowledge([others.assign([put(key, b"4") for key in keys])], 2)
     assert pending(tables, *keys) == dict.fromkeys(keys, b"4")

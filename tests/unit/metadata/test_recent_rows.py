@@ -1,4 +1,4 @@
-"""Rows that are remembered: only while the table stays as it is, and only what was asked about."""
+"""Remembered rows: only while the table is unchanged, and only those that were asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS_MAX = 1_024
 
 
 class Table:
-    """``Rows`` as far as they are asked here: everything says the version that it is of."""
+    """The calls of ``Rows`` that are used here; each answer contains its version."""
 
     def __init__(self) -> None:
         self.version = 7
@@ -100,7 +100,7 @@ def test_no_row_of_another_version_is_shown(
     assert newer != older
     assert newer == LOOKS[kind](RecentRows(table))  # type: ignore[arg-type]
     assert (recent.hits, recent.misses) == (0, 2)
-    # Nor is one of any other kind.
+    # Rows of the other kinds are not remembered either.
     for look in LOOKS.values():
         look(recent)
     table.version += 1
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_asked_for_again(table: Table, recent: RecentRows) 
     for _ in range(2):
         assert (recent.chunk(3), recent.extents(3, 12, 18, 9)) == (None, [])
     assert (recent.hits, recent.misses) == (0, 4)
-    # That a chunk has no sums is remembered, as long as the table stays.
+    # The lack of sums of a chunk is remembered while the table is unchanged.
     assert (recent.sums(3, 1), recent.sums(3, 1)) == ((), ())
     assert (recent.hits, recent.misses) == (1, 5)
 

@@ -1,4 +1,4 @@
-"""Which rule is in force for a name, and which segments rules are about, against plain loops."""
+"""Which rule is in force for a name, and which segments rules cover, against plain loops."""
 
 from __future__ import annotations
 

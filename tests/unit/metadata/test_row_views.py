@@ -1,4 +1,4 @@
-"""Rows as a person reads them: every kind, what is damaged, and what is newer."""
+"""Rows as a person sees them: every kind, damaged ones, and newer ones."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_extents_are_found_by_range(tables: Tables, rows: Rows) -> None:
 def test_an_extent_is_located_by_one_seek(
     index: Index, tables: Tables, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many there are, and however many were removed beside it."""
+    """However many there are, and however many were removed next to it."""
     count = 2_000
     many = [extent(7, 10 * number, 10) for number in range(count)]
     for number in range(0, count, 500):
@@ -187,7 +187,7 @@ def test_names_are_listed_in_pages(tables: Tables, rows: Rows) -> None:
 
 
 def test_all_tasks_come_page_by_page(tables: Tables, rows: Rows) -> None:
-    """Due or not, each once, and what was removed before its page came does not come."""
+    """Due or not, each comes once; tasks that are removed before their page do not come."""
     kind = TaskKind.DELETE_CHUNK
     tasks = [
         Task(due_ms=due, kind=kind, subject=subject, name="x")

@@ -1,4 +1,4 @@
-"""Tables: assigned, acknowledged, dropped, replayed, always like two dicts."""
+"""Tables: assigned, acknowledged, dropped and replayed updates, always like two dicts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Model = dict[tuple[int, bytes], Entry]
 
 
 def applied(model: Model, entries: list[TableEntry], version: int) -> Model:
-    """What the entries make of a dict, told again and not by the code under test."""
+    """The effect of the entries on a dict, without the code under test."""
     after = dict(model)
     for entry in entries:
         key = (entry.table_id, entry.key)
@@ -275,7 +275,7 @@ def test_an_index_of_another_lineage_is_a_defect(index: Index, tables: Tables) -
 
 
 def random_records(source: Tables, count: int, seed: int) -> tuple[list[TableRecord], list[Model]]:
-    """Records of puts, removals, splices and ranges, and what is there after each."""
+    """Records of puts, removals, splices and ranges, and the rows after each."""
     chance = Random(seed)
     keys = [b"%02d" % number for number in range(12)]
     records: list[TableRecord] = []

@@ -1,4 +1,4 @@
-"""The time index against a list of all bytes: any sizes, any clock, any flushes and truncations."""
+"""The time index against a list of all bytes, with any sizes, clocks, flushes, truncations."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Segment:
         self.flushed = end
 
     def truncate(self, to: int) -> None:
-        """To any byte, also one that is not flushed: then the flushed length passes it."""
+        """To any byte; if it is not flushed, the flushed length passes it."""
         self.start = max(self.start, to)
         if self.start > self.flushed:
             self.move(self.start)
@@ -109,7 +109,7 @@ class Segment:
         """The first readable append that counts as made at ``time_ms`` or later."""
         found, counts_ms = None, now_ms
         for part in reversed([part for part in self.parts if part.end > self.start]):
-            # A time in the future is none: it was before what follows.
+            # A time in the future does not count: the append is no younger than the next one.
             if part.time_ms <= now_ms + STEP_MS:
                 counts_ms = part.time_ms
             if counts_ms >= time_ms:
@@ -136,7 +136,7 @@ def _play(steps: list[tuple[str, int, int]], *, forward: bool) -> Segment:
         elif step == "flush":
             segment.flush(value)
         elif step == "cut":
-            # A shared chunk that is full ends inside an append.
+            # A full shared chunk ends inside an append.
             end = segment.flushed + (segment.length - segment.flushed) * value // 100
             if end > segment.flushed:
                 segment.move(end)
@@ -184,7 +184,7 @@ def test_little_that_is_older_comes_with_it(steps: list[tuple[str, int, int]]) -
 JUMPS = st.lists(
     st.one_of(
         STEPS_OF_ONE,
-        # A clock goes back and forth by anything, while others are right.
+        # One clock goes back and forth by any amount while others are right.
         st.tuples(st.just("append"), SIZES, st.sampled_from([-(10**9), -60_000, 60_000, 10**9])),
     ),
     max_size=40,
@@ -208,7 +208,7 @@ def test_a_clock_that_was_ahead_spoils_nothing_but_its_own_bytes(
         for part in readable:
             if time_ms <= part.time_ms <= now_ms:
                 assert found <= max(part.offset, segment.start)
-        # A row says up to a step more than the bytes of it, and so does where it begins.
+        # A row covers up to one step more than its bytes, and so does its beginning.
         first = segment.first_since(time_ms - 2 * STEP_MS, now_ms)
         if first is None:
             assert found == segment.length
@@ -234,7 +234,7 @@ def test_a_flush_changes_an_answer_by_a_step_at_most(steps: list[tuple[str, int,
 
 
 def test_what_was_truncated_has_no_time() -> None:
-    """A clock is ten years ahead for one append, which is flushed, and truncated much later."""
+    """The clock is three years ahead for one append, which is flushed, and truncated much later."""
     segment = Segment()
     for time_ms in (10**9, 10**9 + 10**11, *range(10**9, 10**9 + 30 * 10**7, 10**7)):
         segment.append(100, time_ms)
@@ -267,7 +267,7 @@ def test_a_time_in_the_future_at_the_end_is_now() -> None:
 
 
 def test_a_clock_that_goes_to_and_fro_leaves_few_runs() -> None:
-    """Behind so many falls what comes counts as no older than what was there: nothing is missed."""
+    """After ``FALLS_MAX`` falls, new bytes count as no older than earlier ones: none are missed."""
     segment = Segment()
     for count in range(3 * FALLS_MAX):
         segment.append(100, 10**9 + count * 1_000 + (count % 2) * 10**6)
@@ -288,7 +288,7 @@ def test_rows_are_few_and_dead_ones_go(steps: list[tuple[str, int, int]]) -> Non
     assert [row.time_ms for row in rows] == sorted(row.time_ms for row in rows)
     if segment.flushed:
         assert rows[-1].offset == segment.flushed
-    # Two in a step at most where pieces are small: one behind a long pause, one behind a MiB.
+    # At most two in a step where pieces are small: one after a long pause, one after a MiB.
     for one, two, three in zip(rows, rows[1:], rows[2:-1], strict=False):
         long = three.offset - one.offset >= STEP_BYTES
         assert long or three.time_ms - one.time_ms >= STEP_MS or two.offset == 0

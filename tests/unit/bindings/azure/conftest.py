@@ -17,7 +17,7 @@ from tests.support.services.raw_azure import RawAzure
 
 @dataclass
 class Counted:
-    """A storage, and what it asks of the service."""
+    """A storage, and the requests that it sends to the service."""
 
     storage: AzureChunkStorage
     proxy: FaultProxy
@@ -25,7 +25,7 @@ class Counted:
     options: dict[str, Any]
 
     def whats(self) -> list[str]:
-        """Method and the part of the service of each request so far; then they are forgotten."""
+        """Method and service part of each request so far; the requests are then forgotten."""
         found = []
         for request in self.proxy.requests:
             query = request.target.partition("?")[2]

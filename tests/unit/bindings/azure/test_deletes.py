@@ -1,4 +1,4 @@
-"""Many blobs removed by one request: which of them are still there, when not all went well."""
+"""Many blobs removed by one request: which of them are still there when some deletes failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A success with the right status that tells nothing is no answer of the service."""
+"""A success with the right status but without content is no answer of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found wrong at open, at the first change, and behind our back."""
+"""What is found wrong at open, at the first change, and after changes by other programs."""
 
 from __future__ import annotations
 

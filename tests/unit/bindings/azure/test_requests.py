@@ -53,7 +53,7 @@ def test_a_join_moves_no_bytes(counted: NewCounted) -> None:
         here.raw.write(name, bytes([number]) * 1_500)
     here.proxy.forget()
     here.storage.concat("t", [(name, 1_200) for name in names])
-    # The emulator fetches the sources itself, from where the client said: through the proxy.
+    # The emulator fetches the sources itself, from the address of the client: through the proxy.
     bodies = sum(r.body_bytes for r in here.proxy.requests if "comp=block&" in r.target)
     assert bodies == 0
     whats = [what for what in here.whats() if what != "GET"]

@@ -1,4 +1,4 @@
-"""A whole store in a container: how it is made and looked at, and what its garbage costs."""
+"""A whole store in a container: how it is made and inspected, and what its garbage costs."""
 
 from __future__ import annotations
 

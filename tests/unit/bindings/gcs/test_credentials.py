@@ -1,6 +1,6 @@
-"""A service account: its tokens are fetched, and renewed after a refusal without a second try.
+"""A service account: tokens are fetched, and renewed after a refusal without a second try.
 
-The authority that gives the tokens is a small server of ours.
+The authority that issues the tokens is a small server of these tests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.stubs.gcs_stub import Stub, refusal
 
 
 class Authority(ThreadingHTTPServer):
-    """Gives tokens with numbers.
+    """Issues numbered tokens.
 
     Attributes:
         given: how many so far.

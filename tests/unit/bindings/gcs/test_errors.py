@@ -1,4 +1,4 @@
-"""What answers mean, one by one, and what faults of the service come to."""
+"""What answers mean, one by one, and what faults of the service lead to."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_an_answer_has_its_meaning(
 def test_the_sdk_says_the_same(
     status: int, code: str, text: str, kind: type[ChunkError], outcome: Outcome
 ) -> None:
-    """Both ways to the service: the SDK's own exceptions, and requests beside it."""
+    """Both ways to the service: the SDK's own exceptions, and requests without the SDK."""
     answer = raw_answer(status, code, text)
     answer.request = requests.Request("GET", "http://x/").prepare()
     with pytest.raises(kind) as caught, translated("a", "delete", changes=True):

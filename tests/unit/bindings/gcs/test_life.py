@@ -1,4 +1,4 @@
-"""Processes, threads and sockets: fork, pickle, close, and what joins leave behind."""
+"""Processes, threads and sockets: fork, pickle, close, and what remains after joins."""
 
 from __future__ import annotations
 

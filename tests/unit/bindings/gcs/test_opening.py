@@ -1,4 +1,4 @@
-"""What is noticed before anything relies on the service."""
+"""What is noticed before any work relies on the service."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_is_wrong_with_the_bucket_is_said(
     stub.fail("list", answer)
     with pytest.raises(kind, match=said):
         open_bucket(stub.settings())
-    assert len(stub.asked) == 1, "nothing is sent again, nor elsewhere"
+    assert len(stub.asked) == 1, "nothing is sent again, also not elsewhere"
 
 
 def test_a_bucket_that_is_not_there(stub: Stub) -> None:

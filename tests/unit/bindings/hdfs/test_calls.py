@@ -31,7 +31,7 @@ def test_a_call_gives_its_result_and_its_error() -> None:
 
 
 def test_calls_one_after_the_other_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it takes to say that the thread is free."""
+    """Also when it takes long to report the thread as free."""
 
     class Slow(list[Any]):
         def append(self, queue: Any) -> None:
@@ -121,7 +121,7 @@ def test_a_call_that_sleeps_is_told_at_once_when_its_caller_has_left() -> None:
 @pytest.mark.slow
 def test_what_a_failed_call_has_seen_is_free_when_its_error_is() -> None:
     class Seen:
-        """What the call holds, such as a view of the caller's buffer."""
+        """What the call refers to, such as a view of the caller's buffer."""
 
     made: list[weakref.ref[Seen]] = []
 

@@ -1,4 +1,4 @@
-"""Clients are kept, and one that was left alone at a file does not write to it again."""
+"""Clients are kept; a client whose call on a file was given up does not write to it again."""
 
 from __future__ import annotations
 

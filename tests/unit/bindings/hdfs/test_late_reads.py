@@ -1,4 +1,4 @@
-"""What comes when nobody waits any more is not put into a buffer that was used again since."""
+"""Bytes that arrive after the caller has left are not put into a buffer that is used again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from siltstone.core.remote.deadline import Deadline
 
 
 class LateReader:
-    """A file whose bytes come when they are let go."""
+    """A file whose bytes come only when the test releases them."""
 
     def __init__(self, length: int) -> None:
         self.proceed = threading.Event()
@@ -58,7 +58,7 @@ def test_a_late_answer_leaves_the_buffer_alone(
         storage.read_into("b", 0, buffer)
     buffer[:] = used_again = b"used again" * (length // 10)
     calls = storage.service._calls
-    assert len(calls._hanging) == 1, "the call goes on by itself"
+    assert len(calls._hanging) == 1, "the call continues by itself"
     reader.proceed.set()
     until = time.monotonic() + 120
     while calls._hanging and time.monotonic() < until:

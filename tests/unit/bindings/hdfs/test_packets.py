@@ -1,4 +1,4 @@
-"""A range comes in packets, and is taken only when they are exactly what was asked for."""
+"""A range comes in packets, and is accepted only when they are exactly what was asked for."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CONTENT = bytes(range(100)) * UNIT
 
 
 class Reader:
-    """The file, which is sent in given packets.
+    """A file that is sent in the given packets.
 
     Attributes:
         asked: the ranges that were asked for.
-        calls: what they were asked by.
-        is_ended: the end of the last answer was asked for.
+        calls: the calls that asked for them.
+        is_ended: whether the end of the last answer was asked for.
     """
 
     def __init__(self, packets: Sequence[bytes], error: Exception | None = None) -> None:

@@ -30,10 +30,10 @@ class Stub(http.server.ThreadingHTTPServer):
     """A NameNode and a DataNode at one address."""
 
     daemon_threads = True
-    request_queue_size = 128  # of many connections at once none is refused
+    request_queue_size = 128  # none of many connections at once is refused
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that turn away are no news."""
+        """Clients that disconnect are not reported."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -88,7 +88,7 @@ def running(authority: Authority | None = None, **certificate: Any) -> Iterator[
             files = authority.certificate(**certificate)
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(files.chain, files.key)
-            # The handshake is for the thread of the connection, which closes what it got.
+            # The handshake belongs to the thread of the connection, which closes the socket it got.
             stub.socket = context.wrap_socket(
                 stub.socket, server_side=True, do_handshake_on_connect=False
             )

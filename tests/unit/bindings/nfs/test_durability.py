@@ -1,4 +1,4 @@
-"""What is acknowledged survives a power cut, and what a full disk leaves behind.
+"""What is acknowledged survives a power cut, and what remains after a full disk.
 
 The model: power is lost between or within calls; all that was not synced may be gone, in any mix.
 What may not be lost: a chunk, byte or removal that was acknowledged.
@@ -82,7 +82,7 @@ def run(storage: NfsChunkStorage, acknowledged: dict[str, bytes | None]) -> None
 
 
 def run_until_the_power_is_cut(root: Path, number: int, keep: float) -> None:
-    """Cut ahead of file call ``number``; what was acknowledged by then must be there."""
+    """Cut the power before file call ``number``; what was acknowledged by then must be there."""
     root.mkdir()
     disk = PowerCut(root)
     layer = FileLayer(disk)
@@ -93,7 +93,7 @@ def run_until_the_power_is_cut(root: Path, number: int, keep: float) -> None:
 
     layer.before = cut
     acknowledged: dict[str, bytes | None] = {}
-    with suppress(ChunkError):  # Closing a folder may have been the last call; that tells nothing.
+    with suppress(ChunkError):  # Closing a folder may have been the last call; that proves nothing.
         run(NfsChunkStorage(root / "chunks", calls=layer), acknowledged)
     assert len(layer.calls) >= number
     found = stored(root / "chunks")
@@ -163,7 +163,7 @@ def test_syncs_come_before_the_acknowledgement_and_in_order(tmp_path: Path) -> N
     storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
     storage.create("a", [b"abc"])
     kinds = [call.kind for call in layer.calls if call.kind in ("pwritev", "fdatasync", "fsync")]
-    # The folder above the root comes first, the root, which holds the new name, last.
+    # The folder above the root comes first; the root, which holds the new name, comes last.
     assert kinds == ["fsync", "pwritev", "fdatasync", "fsync"]
     layer.forget()
     storage.write("a", 3, [b"d"])

@@ -70,8 +70,8 @@ def test_table_has_every_class() -> None:
     assert set(CLASSES) <= {row[0] for row in TABLE}
 
 
-# Which call of which operation fails, and what must be known then. Numbers count from the
-# operation on; the root stays open, so the folder "d" is the first open and the chunk the second.
+# Which call of which operation fails, and what must be known then. Numbers count from the start of
+# the operation; the root stays open, so the folder "d" is the first open and the chunk the second.
 CASES = [
     ("create", "open", 2, errno.EIO, ChunkUnavailableError, UNKNOWN),
     ("create", "open", 2, errno.ESTALE, ChunkUnavailableError, UNKNOWN),

@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["one call", "a walk"])
 def storage(root: Path, request: pytest.FixtureRequest) -> NfsChunkStorage:
-    """Of the two ways to a chunk, a layer leaves the walk alone."""
+    """Both ways to a chunk: a layer leaves only the walk."""
     return NfsChunkStorage(root, calls=None if request.param == "one call" else FileLayer())
 
 
@@ -93,7 +93,7 @@ def test_a_link_to_a_folder_leads_nowhere(
 
 
 class Counting(SystemFileCalls):
-    """Counts what a read asks of the kernel."""
+    """Counts the system calls of a read."""
 
     def __init__(self) -> None:
         self.opened: list[str] = []
@@ -280,7 +280,7 @@ def test_a_folder_that_always_vanishes_ends_the_create(root: Path) -> None:
 
 
 def test_a_close_waits_for_no_call_and_breaks_none(root: Path) -> None:
-    """The root's descriptor outlives ``close`` until the call that uses it has left."""
+    """The root's descriptor outlives ``close`` until the call that uses it has ended."""
     layer = FileLayer()
     storage = NfsChunkStorage(root, calls=layer)
     storage.create("a", [b"abc"])
@@ -293,7 +293,7 @@ def test_a_close_waits_for_no_call_and_breaks_none(root: Path) -> None:
 
 @pytest.mark.parametrize("second", ["write", "seal"])
 def test_a_write_keeps_others_out_of_its_chunk(root: Path, second: str) -> None:
-    """Between looking at the end and writing there, nobody else may look."""
+    """Between the look at the end and the write there, no other call may look."""
     layer = FileLayer()
     storage = NfsChunkStorage(root, calls=layer)
     storage.create("d/a", [b"abc"])

@@ -1,4 +1,4 @@
-"""Chunks that were read shortly before are read from memory, by descriptors that are kept."""
+"""Chunks that were read recently are read from memory, by descriptors that are kept."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_reader_of_much_of_a_chunk_comes_back_unless_it_was_all(
 
 
 class Interrupting(SystemFileCalls):
-    """Lets go of the chunk while it is read, and uses its descriptor again if that is free."""
+    """Closes the chunk while it is read, and uses its descriptor again if that is free."""
 
     def __init__(self) -> None:
         self.storage: NfsChunkStorage | None = None

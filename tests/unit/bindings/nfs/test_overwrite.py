@@ -1,4 +1,4 @@
-"""Bytes that are put at an offset of a chunk, once more or for the first time."""
+"""Bytes that are put at an offset of a chunk, again or for the first time."""
 
 from __future__ import annotations
 

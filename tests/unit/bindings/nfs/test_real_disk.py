@@ -39,7 +39,7 @@ def test_a_full_disk(disk: CrashFileSystem) -> None:
         storage.create("d/large", [bytes(1 << 20)] * 16)
     assert caught.value.outcome is Outcome.NOT_APPLIED
     assert [chunk.name for chunk in storage.list()] == ["d/first"]
-    storage.create("d/second", [bytes(1 << 20)])  # The room was given back.
+    storage.create("d/second", [bytes(1 << 20)])  # The space was given back.
     with pytest.raises(ChunkStorageFullError) as caught:
         storage.write("d/second", 1 << 20, [bytes(1 << 20)] * 16)
     assert caught.value.outcome is Outcome.UNKNOWN

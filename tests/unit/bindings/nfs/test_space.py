@@ -1,4 +1,4 @@
-"""Free space as a file system tells it."""
+"""Free space as a file system reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An NFS client that answers from memory: the binding asks so that the server is asked.
+"""An NFS client that answers from memory: the binding asks in ways that reach the server.
 
 The model: which names are missing is remembered for each folder until the folder is opened, and
 attributes are remembered for each file until the file is opened. Another client changes the folder.
@@ -17,7 +17,7 @@ from siltstone.core.posix import PathName, SystemFileCalls
 
 
 class RememberingClient(SystemFileCalls):
-    """Names in memory are those below a folder; the root folder is one of its parent's."""
+    """The remembered names are those in a folder; the root folder is one of its parent's names."""
 
     def __init__(self) -> None:
         self.missing: set[str] = set()

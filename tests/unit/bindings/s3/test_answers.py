@@ -1,4 +1,4 @@
-"""Answers of the service: what the SDK is told of them, and those that leave something out."""
+"""Answers of the service: what the SDK hears of them, and those that leave something out."""
 
 from __future__ import annotations
 

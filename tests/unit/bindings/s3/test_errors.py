@@ -1,4 +1,4 @@
-"""What answers mean, code by code, and what faults of the service come to."""
+"""What answers mean, code by code, and what faults of the service lead to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a join, as tables, and for any lengths."""
+"""The plan of a join, by tables of cases and for random lengths."""
 
 from __future__ import annotations
 

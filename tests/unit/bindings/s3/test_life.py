@@ -1,4 +1,4 @@
-"""Processes, threads and sockets: fork, pickle, close, and uploads that nobody completed."""
+"""Processes, threads and sockets: fork, pickle, close, and uploads that were not completed."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ READ_ANSWERS = [(status, code) for status, code, *_ in ANSWERS if code and statu
 def test_an_answer_means_what_it_means_to_the_sdk(
     storage: S3ChunkStorage, sdk: S3ChunkStorage, stub: Stub, status: int, code: str
 ) -> None:
-    """But for how long a throttling service asks to wait, which obstore does not tell."""
+    """Except how long a throttling service asks to wait, which obstore does not tell."""
     stub.objects["a"] = b"abc"
     errors: list[ChunkError] = []
     for one in (storage, sdk):
@@ -240,7 +240,7 @@ def test_where_it_looks_for_the_bucket(options: dict[str, Any], expected: tuple[
 
 
 class Found:
-    """An answer as the library gives it, if it did not look at it."""
+    """An answer as the library passes it on when it does not check it."""
 
     def __init__(self, found: tuple[int, int], size: int, content: bytes) -> None:
         self.range = found
@@ -294,7 +294,7 @@ def test_the_library_gives_up_first_so_that_it_is_not_taken_for_deaf(stub: Stub)
             impatient.read_into("a", 0, bytearray(3))
     proceed.set()
     impatient.close()
-    # An answer may take longer than that; what is known of the library is the same for both.
+    # An answer may take longer than that; the library behaves the same in both cases.
     patient = S3ChunkStorage(stub.settings(**BY_OBSTORE))
     assert patient.read_into("a", 0, bytearray(3)) == 3
     assert by_whom(stub) == ["object_store"] * (LOST_MAX + 1)

@@ -1,4 +1,4 @@
-"""Calls end for their caller in time, and after a few that did not end nobody asks any more."""
+"""Calls end for their caller in time, and after a few that did not end no more are sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def calls() -> Iterator[ObstoreCalls]:
-    """Those that wait as long as an answer takes, also on a machine that is busy."""
+    """Calls that wait as long as an answer takes, also on a busy machine."""
     made = ObstoreCalls("s3-test", LONG_S)
     yield made
     made.close()
@@ -53,7 +53,7 @@ async def for_ever(_: Progress) -> None:
 
 
 def begin_for_ever(progress: Progress) -> Coroutine[Any, Any, None]:
-    progress.has_begun = True  # at once, however late the loop is
+    progress.has_begun = True  # at once, however late the event loop is
     return for_ever(progress)
 
 

@@ -1,4 +1,4 @@
-"""What is noticed before anything relies on the service."""
+"""What is noticed before any work relies on the service."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_is_wrong_with_the_bucket_is_said(
     stub.fail("GET?list-type", answer)
     with pytest.raises(kind, match=said):
         open_bucket(stub.settings())
-    assert len(stub.asked) == 1, "nothing is sent again, to no other region either"
+    assert len(stub.asked) == 1, "nothing is sent again, also not to another region"
 
 
 def test_a_name_that_the_sdk_does_not_take(stub: Stub) -> None:

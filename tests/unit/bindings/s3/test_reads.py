@@ -1,4 +1,4 @@
-"""Large answers are waited for in large parts, and never for bytes that do not come."""
+"""Large answers are waited for in large parts, and bytes that do not come are not waited for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENT = STEP_BYTES + 2 * WOKEN_AT
 
 @pytest.fixture
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[socket.socket, int]]:
-    """Each connection that was told when to wake, and how the kernel has it."""
+    """Each connection whose wake-up mark was set, and the value that the kernel has."""
     told: list[tuple[socket.socket, int]] = []
     wake_at = reads._wake_at
 

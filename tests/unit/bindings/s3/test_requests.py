@@ -135,7 +135,7 @@ def test_a_name_that_xml_cannot_hold_is_deleted_alone(storage: S3ChunkStorage, s
 def test_a_join_of_large_chunks_moves_no_data(
     storage: S3ChunkStorage, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chunks of four bytes are large here: a thousand real ones would fill the memory."""
+    """Chunks of four bytes count as large here: a thousand real ones would fill the memory."""
     monkeypatch.setattr(joins, "plan_join", partial(plan_join, least=4))
     names = [f"s/{number:04}" for number in range(1_000)]
     stub.objects = dict.fromkeys(names, b"abcd")

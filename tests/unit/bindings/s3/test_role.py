@@ -1,4 +1,4 @@
-"""A role is assumed with the credentials that were given, and again before it ends."""
+"""A role is assumed with the given credentials, and again before it expires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim and the steps of a boot, over a log whose every answer is a test's own."""
+"""The claim and the steps of a boot, over a log whose answers the test sets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def frame(index: int, *, kind: int = KIND_END, lineage: bytes = LINEAGE) -> Fram
 
 
 class ScriptedLog:
-    """Answers what it holds, and keeps what it was asked."""
+    """Returns what it holds, and records the calls."""
 
     def __init__(self, *frames: Frame, lineage: bytes | None = None, epoch: int = 0) -> None:
         self.frames = list(frames)
@@ -147,7 +147,7 @@ def life() -> tuple[Bucket, bytes, list[Frame], int]:
 
         lineage = made.run(whole())
         kept = list(made.shared_log.frames)
-        # Those that the log has forgotten stand here again: what counts is their index.
+        # Frames that the log has truncated are here again: only their index matters.
         frames = [
             *(frame(index, kind=KIND_BATCH, lineage=lineage) for index in range(kept[0].index)),
             *kept,
@@ -257,7 +257,7 @@ def test_the_new_epoch_is_above_every_file_of_the_container() -> None:
     assert [facts["above"] for facts in log.claims] == [7]
 
 
-# --- one that lived -------------------------------------------------------------------------------
+# --- a container that had an owner ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("takeover", [False, True])
@@ -389,7 +389,7 @@ def test_a_lost_log_is_called_so_even_when_it_is_truncated_meanwhile(life: Life)
 def test_frames_of_a_newer_owner_end_a_boot_and_those_of_its_own_do_not(
     life: Life, newest: int
 ) -> None:
-    """Its own go on to the next check, which finds them where acknowledged ones were."""
+    """Its own pass on to the next check, which finds them in the place of acknowledged ones."""
     boot, log = Boot(copied(life[0])), log_of(life)
     claimed = boot.claim(log)
     assert claimed.epoch == 2

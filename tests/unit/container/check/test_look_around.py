@@ -1,4 +1,4 @@
-"""What looks around for long, in a reader: it may start again meanwhile, and much may lie there."""
+"""Long scans in a reader: it may start again meanwhile, and there may be much to scan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_a_reader_that_starts_again_continues_looking(
         plain = reader._storage.list
 
         async def listing(*arguments: Any) -> Any:
-            """Each listing of the looker's own ends with somebody else's fresh start."""
+            """Each listing of the scan ends with a fresh start by another call."""
             found = await plain(*arguments)
             if not reader._lock.locked():
                 async with reader._lock:
@@ -73,7 +73,7 @@ async def test_a_reader_that_starts_again_continues_counting_garbage(
         plain = reader._storage.list
 
         async def listing(*arguments: Any) -> Any:
-            """The first one ends with somebody else's fresh start."""
+            """The first listing ends with a fresh start by another call."""
             found = await plain(*arguments)
             if reader._generation == 1:
                 async with reader._lock:
@@ -91,7 +91,7 @@ async def test_a_reader_that_starts_again_continues_counting_garbage(
 
 
 class Counted(tuple[Chunk, ...]):
-    """Chunks that count how often somebody goes through all of them."""
+    """Chunks that count how often all of them are walked through."""
 
     walks = 0
 

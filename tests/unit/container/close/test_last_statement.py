@@ -1,4 +1,4 @@
-"""What an owner states at its end: one small request if frames hold what nothing else does.
+"""What an owner states at its end: one small request if some bytes are in frames alone.
 
 Long-term storage may be away or hang then. What must hold: the close succeeds and is not held up,
 and what was acknowledged is there for the next owner.
@@ -178,7 +178,7 @@ async def test_the_next_owner_continues_after_the_statement() -> None:
             assert not reader.stats().warnings
             await reader.close()
             log = MemoryFencedLog("world", 0, shared=made.shared_log).open_read()
-            assert log.end() == newest + 2  # behind it stands the end of the owner
+            assert log.end() == newest + 2  # the end of the owner comes after it
         again = await made.open()
         assert await _stated(again.container) >= newest
         await made.check(again)

@@ -89,7 +89,7 @@ async def chunk_bytes(made: World) -> int:
 
 @contextmanager
 def slow_storage(made: World, seconds: float) -> Iterator[None]:
-    """Each call to long-term storage takes so long meanwhile."""
+    """Meanwhile each call to long-term storage takes this long."""
     before = made.environment.latency
 
     def latency(pool: Pool, chance: Random) -> float:
@@ -103,7 +103,7 @@ def slow_storage(made: World, seconds: float) -> Iterator[None]:
 
 
 async def everything_is_named(made: World, owner: Owner) -> None:
-    """No chunk lies on storage that no row names, and no row names one that is not there."""
+    """Rows name every chunk on storage, and no chunk that is not there."""
     await made.check(owner)
 
 

@@ -1,4 +1,4 @@
-"""Back-pressure: the bound, the order of those who wait, and what a withdrawal gives back."""
+"""Back-pressure: the bound, the order of the waiters, and what a withdrawal gives back."""
 
 from __future__ import annotations
 

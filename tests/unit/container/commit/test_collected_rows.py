@@ -1,4 +1,4 @@
-"""What a round of garbage collection does to the rows of segments: which go, and which stay."""
+"""What a round of garbage collection does to the rows of segments: which go and which stay."""
 
 from __future__ import annotations
 

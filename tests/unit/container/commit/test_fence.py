@@ -45,7 +45,7 @@ class Log:
 
 
 def check(log: Log, *names: str) -> None:
-    """Ask the fence of an owner of ``EPOCH`` beside files of these names."""
+    """Ask the fence of an owner of ``EPOCH`` next to files of these names."""
     environment = SystemEnvironment()
     bucket = Bucket()
     storage = MemoryChunkStorage(bucket)
@@ -115,7 +115,7 @@ def test_any_system_file_of_a_newer_epoch_closes_the_container(above: int, numbe
 
 
 def before_the_epochs(number: int) -> str:
-    """A name of somebody else that sorts right behind the owner's own files."""
+    """A foreign name that sorts directly after the owner's own files."""
     return f"{system_epoch_prefix(CONTAINER, EPOCH)[:-1]}x{number:04}"
 
 

@@ -1,4 +1,4 @@
-"""A log that wants to be tended is, for as long as its container lives."""
+"""A log that wants to be tended is tended for as long as its container lives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeats of what took place: whatever refuses new work meanwhile, they tell what came of it."""
+"""Repeats of what took place tell its result, whatever refuses new work meanwhile."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def sealed(owner: Owner, name: str) -> tuple[int, bool]:
     return info.length, info.sealed
 
 
-RENAMED = ("seal", "truncate")  # of a segment that has another name by then
+RENAMED = ("seal", "truncate")  # of a segment that is renamed by then
 
 
 @pytest.mark.parametrize("name", REFUSING)
@@ -140,7 +140,7 @@ async def test_what_refuses_new_work_refuses_no_repeat(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*REFUSING, "a seal"])
 async def test_conditions_that_hold_no_more_are_told_before_refusals(name: str) -> None:
-    """Whoever repeats a conditional change learns by that whether it took place."""
+    """The repeat of a conditional change tells by that whether it took place."""
 
     async def seal(_: World, owner: Owner) -> None:
         await owner.container.seal("a")
@@ -192,7 +192,7 @@ async def test_a_repeat_that_shares_its_frame_with_what_has_no_room_is_told() ->
         with pytest.raises(StorageFullError):
             await new
         await made.environment.sleep(2)
-        # One whose own first attempt has no room is as new as that.
+        # A repeat whose first attempt had no room counts as new work too.
         refuse_next(owner)
         both = [container.append_as("a", writer.number, 2, b"later") for _ in range(2)]
         results = await asyncio.gather(*both, return_exceptions=True)

@@ -42,7 +42,7 @@ async def rounds(made: World, count: int, *names: str) -> Owner:
 
 
 async def reserved(owner: Owner) -> tuple[Merge, Merging]:
-    """The one merge that is worth it, with a name for its chunk."""
+    """The one merge that is worthwhile, with a name for its chunk."""
     (merge,) = await owner.container.compaction.plan(RULES)
     merging = await owner.container.compaction.reserve(merge)
     assert merging is not None

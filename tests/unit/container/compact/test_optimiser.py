@@ -1,4 +1,4 @@
-"""The background optimiser of a container: what it merges and moves, and when it keeps still."""
+"""The background optimiser of a container: what it merges and moves, and when it does nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def flushed(owner: Owner, name: str, sizes: list[int]) -> bytes:
 
 
 async def emptied(there: World, owner: Owner) -> None:
-    """Let every garbage task be carried out."""
+    """Carry out every garbage task."""
     await owner.container.flush()
     await there.environment.sleep(20)
     await owner.container.flush()

@@ -1,4 +1,4 @@
-"""Chunks of which little is alive: how they are found, and that what is left of them moves."""
+"""Chunks with few live bytes: how they are found, and that the rest of them is moved."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_each_extent_is_counted_once_wherever_a_walk_pauses(
         for _ in range(2):
             before = 0
             for step in sorted(steps):
-                # From some that were passed already on.
+                # Beginning with some that were passed already.
                 chunks.passed(extents[max(0, before - 3) :], (step, 0))
                 before = step
             assert walk(chunks, extents) == []
@@ -181,7 +181,7 @@ async def test_a_budget_is_kept() -> None:
 @pytest.mark.parametrize("is_after", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 async def test_a_crash_at_each_request_of_a_move(number: int, is_after: bool) -> None:
-    """Reads, the create, and the frames behind it: what is alive stays, and moves in the end."""
+    """Reads, the create, and the frames after it: live bytes stay, and are moved in the end."""
     async with world(profile=WRITE_ONCE, settings=ROOMY, latency=lambda *_: 0.01) as made:
         owner = await made.open()
         count, length = 30, 100 * KIB

@@ -1,4 +1,4 @@
-"""What checkpoints cost: constant for each update however large the tables are, and never nothing.
+"""What checkpoints cost: constant for each update, however large the tables, and never zero.
 
 Virtual time, services in memory. The sizes of index files are those that the index really writes.
 """
@@ -71,7 +71,7 @@ class Uploads:
 
 
 async def trickle(here: World, uploads: Uploads, rows: int) -> tuple[int, int, int]:
-    """Few updates of a table of so many rows for long; bytes grown, bytes and files uploaded."""
+    """Few updates of a table of ``rows`` rows for long; bytes grown, bytes and files uploaded."""
     container = (await here.open()).container
     await container.create_table("t")
     chance = Random(rows)
@@ -103,6 +103,6 @@ def test_an_update_of_a_large_table_costs_what_one_of_a_small_does(rows: int) ->
         here.storage_hook = uploads.watch
         grown, size, count = here.run(trickle(here, uploads, rows))
     if rows == 2_000:
-        assert count > ROUNDS, "small indexes follow their age"
+        assert count > ROUNDS, "small indexes are uploaded by age"
     else:
         assert size <= BYTES_PER_BYTE * grown + FREE_BYTES

@@ -1,4 +1,4 @@
-"""Flushes of many small segments: how many requests they are, and what everybody sees of them."""
+"""Flushes of many small segments: how many requests they take, and what others see of them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_a_segment_cut_between_two_chunks_is_whole() -> None:
 
 
 async def test_writers_are_stated_no_further_than_their_bytes() -> None:
-    """When only the first of two chunks is made, rows know what lies in it, and no more."""
+    """When only the first of two chunks is made, rows know its bytes and no more."""
     async with counted() as (_, owner, requests):
         container = owner.container
         length = 3_001
@@ -154,7 +154,7 @@ def slow_storage(pool: Pool, random: Random) -> float:
 
 @pytest.mark.slow
 async def test_segments_that_are_being_packed_are_packed_again_together() -> None:
-    """Whoever flushes them meanwhile waits, and does not make a chunk for each."""
+    """A flush of one of them waits meanwhile, and does not make a chunk for each."""
     async with counted(latency=slow_storage) as (made, owner, requests):
         container = owner.container
         await fill_segments(owner, range(100), 10)
@@ -171,7 +171,7 @@ async def test_segments_that_are_being_packed_are_packed_again_together() -> Non
 
 
 async def test_the_optimiser_unpacks_by_segment() -> None:
-    """What a segment has in many shared chunks goes to one of its own; then those are empty."""
+    """A segment's bytes in many shared chunks go to one of its own; then the others are empty."""
     async with counted(
         settings=replace(QUIET, optimiser_interval_s=NEVER, optimiser_chunks_min=2)
     ) as (made, owner, _):
@@ -212,14 +212,14 @@ async def test_few_segments_keep_chunks_of_their_own_where_chunks_grow() -> None
         await fill_segments(owner, range(40), 10, 1)
         requests.data.clear()
         await owner.container.flush()
-        # Those with a chunk get one call each, which closing it would be as well.
+        # Those with a chunk get one call each; closing the chunk would be one call as well.
         assert requests.data == {"create": 1, "write": 15}
         await holds(owner.container, range(15), 10, 2)
 
 
 async def test_a_round_by_age_takes_all_small_ones_along() -> None:
     async with counted(settings=replace(QUIET, flush_age_s=10.0)) as (made, owner, requests):
-        # Every second for a minute another one gets bytes: by age alone each would be due alone.
+        # For a minute another one gets bytes every second: by age alone each would be due alone.
         for number in range(60):
             await fill_segments(owner, [number % 20], 10, number // 20)
             await made.environment.sleep(1.0)

@@ -1,4 +1,4 @@
-"""An owner asks for a layout of another program only while its rows say that one is written."""
+"""An owner asks for a layout of another program only while its rows name one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.support.container.container_world import world
 
 
 class Hooks(NoLayoutHooks):
-    """Those of a layout that takes no segment."""
+    """Hooks of a layout that takes no segment."""
 
     adoption = "old"
 
 
 async def begin(owner: LayoutOwner, hooks: LayoutHooks) -> LayoutHooks:
-    """Say in the rows that a layout is written."""
+    """Record in the rows that a layout is written."""
     assert hooks is NO_LAYOUT
     row = LegacyRow(
         segment_id=NEW_SEGMENTS, session_id=7, rolling_bytes=1, prefix="old/", source="old/"

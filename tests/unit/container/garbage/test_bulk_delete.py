@@ -1,4 +1,4 @@
-"""Many chunks are deleted in few requests where the service can, and none is forgotten."""
+"""Many chunks are deleted in few requests where the service can do that; none is forgotten."""
 
 from __future__ import annotations
 

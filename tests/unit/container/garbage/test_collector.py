@@ -1,4 +1,4 @@
-"""The rounds of garbage collection by their rules: when, how often, in which order."""
+"""The rules of garbage collection rounds: when, how often, in which order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def failing_deletes(call: StorageCall) -> Fate:
 
 
 class Outcomes(Metrics):
-    """What became of deletions, one after another."""
+    """The outcomes of deletions, one after another."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

@@ -1,4 +1,4 @@
-"""What a person is told of garbage: each task under one heading, counted once."""
+"""What a user is told about garbage: each task under one heading, counted once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_every_task_is_told_under_the_heading_of_what_it_waits_for() -> No
                 garbage(made, 6, due_ms=now + 2, dropped_version=1),
                 garbage(made, 7, due_ms=now + 3, dropped_version=1),
                 Task(due_ms=now + 1, kind=TaskKind.FORGET_TOMBSTONE, subject=1, name="x"),
-                # For a person, and what is no garbage at all.
+                # Left to a person, and what is no garbage at all.
                 failed,
                 Task(due_ms=now, kind=TaskKind.SWEEP, subject=0, name="x"),
                 Task(due_ms=now + 9, kind=TaskKind.RETAIN, subject=0, name="x"),
@@ -110,7 +110,7 @@ async def test_every_task_is_told_under_the_heading_of_what_it_waits_for() -> No
 @pytest.mark.parametrize("count", [FAILED_SHOWN_MAX, FAILED_SHOWN_MAX + 1])
 async def test_failures_are_counted_to_the_last_and_told_up_to_a_bound(count: int) -> None:
 
-    assert FAILED_SHOWN_MAX == ROWS_PER_SLICE, "more than a slice of rows is met"
+    assert FAILED_SHOWN_MAX == ROWS_PER_SLICE, "more than a slice of rows is read"
     async with owned() as (made, owner):
         tasks = [
             replace(garbage(made, number, due_ms=NEVER_MS), stage=TaskStage.FAILED)

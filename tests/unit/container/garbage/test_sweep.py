@@ -1,4 +1,4 @@
-"""The sweep: what a crash left is found and goes; what is named, young, or not ours stays."""
+"""The sweep: remains of a crash are found and go; named, young or foreign chunks stay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTINGS = with_settings(garbage_delay_s=0.0, garbage_interval_s=5.0)
 
 
 async def later(made: World, seconds: float) -> None:
-    """Let time jump, as over a pause of the whole machine; second by second, days take minutes."""
+    """Let time jump, as in a pause of the whole machine; second by second, days take minutes."""
     made.environment.clock.now += seconds
     await made.environment.sleep(1)
 

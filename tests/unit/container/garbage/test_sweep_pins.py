@@ -35,7 +35,7 @@ def plant_pins(made: World, expiries_ms: Sequence[int]) -> list[str]:
 
 
 def aged(made: World, age_s: float) -> MemoryChunkStorage:
-    """Storage on which all that is made is so old already."""
+    """Storage on which everything that is made is already ``age_s`` old."""
     begun_s = made.environment.time() - age_s
     return MemoryChunkStorage(made.bucket, clock=partial(float, begun_s))
 
@@ -77,7 +77,7 @@ async def test_a_pin_that_was_never_finished_goes_a_week_after_its_beginning() -
 
 
 def plant_manifest(made: World, name: str, age_ms: int, *, ahead_ms: int = 0) -> None:
-    """A manifest for a day, made so long ago by a clock that was ahead."""
+    """A manifest for a day, made ``age_ms`` ago by a clock that was ahead."""
     made_ms = now_ms(made) - age_ms + ahead_ms
     head = ManifestHead(
         container=0,
@@ -111,7 +111,7 @@ async def test_so_does_a_file_manifest_and_one_that_cannot_be_read_stays() -> No
 
 @pytest.mark.parametrize("ahead_s", [3e8, -1e9, 0.0])
 async def test_what_a_wrong_clock_made_goes_no_earlier_and_no_later(ahead_s: float) -> None:
-    """By the clock of storage; that of the maker, or of the owner, is years ahead or behind."""
+    """By the clock of storage; the clock of the maker or of the owner is years ahead or behind."""
     async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         ttl_ms = int(DAY_S * 1000)

@@ -1,4 +1,4 @@
-"""What a sweep makes of a page, as tables: what goes, what stays, where the next one begins."""
+"""What a sweep does with a page, as tables: what goes and stays, where the next one begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sweep by its rules: what gets a task, what is stated first, when it works, what it tells."""
+"""The rules of the sweep: what gets a task, what is stated first, when it works, its report."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_what_nothing_names_gets_a_task_of_now_and_of_its_name() -> None:
 
 
 async def test_only_a_task_to_delete_it_is_a_reason_to_wait() -> None:
-    """Not one of another kind with the same number; and one that failed is one."""
+    """A task of another kind with the same number does not count; a failed task does."""
     async with world(settings=SETTINGS) as made:
         owner = await second_owner(made)
         names = lost(made, 500, 501, 502)
@@ -136,7 +136,7 @@ async def test_the_background_takes_the_same_pages_with_pauses(
         assert len(tasks(owner)) == len(names), "how far the round came is no longer on record"
         row = owner.rows.epoch(1)
         assert row is not None
-        assert (row.clean, row.found) == (0, False), "what its first pages found counts"
+        assert (row.clean, row.found) == (0, False), "the findings of its first pages count"
         assert row.listed_ms > row.closed_ms
         messages = [record.getMessage() for record in caplog.records]
         assert messages.count(f"foreign name: {foreign}: not the name of a chunk") == 1

@@ -1,4 +1,4 @@
-"""Tasks of a clock that was ahead: garbage goes, what is remembered stays so from now on."""
+"""Tasks of a clock that was ahead: garbage goes, what is remembered is remembered from now on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ YEAR_S = 365 * 24 * HOUR_S
 
 
 class Clock:
-    """The clock on the wall of a world, which can be set; no timer waits for it."""
+    """The wall clock of a world, which can be set; no timer waits for it."""
 
     def __init__(self, made: World) -> None:
         self._begin = made.environment.time
@@ -136,7 +136,7 @@ def test_dates_are_looked_at_first_when_the_clock_goes_back_and_every_hour() -> 
     environment.time = lambda: right() + ahead_s  # type: ignore[method-assign]
     looks = DateLooks(environment)
     told = []
-    # It passes 20 minutes a time, and the clock is set by so much.
+    # 20 minutes pass each time, and the clock is set by that much.
     for by_s in (0.0, 0.0, 0.0, 0.0, 1e9, -1e9, -59.0, -61.0, 0.0, 0.0):
         ahead_s += by_s
         told.append(looks.due())

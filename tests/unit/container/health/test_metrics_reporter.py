@@ -1,4 +1,4 @@
-"""What holds tier 1 back, how many bytes it keeps, and what a container measures of itself."""
+"""What holds back the truncation of tier 1, how much it keeps, and what a container measures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A container whose long-term storage is slow, fails, or is away for hours; all on virtual time.
+"""A container whose long-term storage is slow, fails, or is gone for hours; on virtual time.
 
-What must hold: appends go on until back-pressure and are slowed down before that, few calls are
-sent, nothing is given up, and all is as before soon after storage is back.
+What must hold: appends continue until back-pressure and are slowed down before that, few calls are
+sent, nothing is given up, and everything is as before soon after storage is back.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def test_nothing_is_wrong_with_a_store_that_is_idle() -> None:
         assert (found.lateness_s, found.throttle_s, found.unflushed_age_s) == (0, 0, 0)
         before = len(owner.storage.calls)
         await made.environment.sleep(3_600)
-        assert len(owner.storage.calls) - before < 20, "looking at health costs no call"
+        assert len(owner.storage.calls) - before < 20, "reading the health costs no call"
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ async def test_an_outage(hours: int) -> None:
 
 
 async def test_an_outage_that_begins_between_a_chunk_and_its_batch() -> None:
-    """The journal waits with the batch that it has composed, and the owner lives on."""
+    """The journal waits with the batch that it has composed, and the owner stays alive."""
     async with owned() as (made, owner):
         container = owner.container
 
@@ -216,7 +216,7 @@ async def test_garbage_rests_while_some_calls_fail_and_loses_no_attempt() -> Non
 
 
 async def test_late_bytes_alone_do_not_rest_the_garbage() -> None:
-    """On a full disk bytes are late until garbage makes room."""
+    """On a full disk, bytes are late until garbage collection makes room."""
     async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 100))

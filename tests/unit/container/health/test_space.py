@@ -1,4 +1,4 @@
-"""Safe mode: when it begins and ends, what it refuses, and what goes on."""
+"""Safe mode: when it begins and ends, what it refuses, and what continues."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def safe_mode(owner: Owner) -> bool:
 
 
 async def refused(owner: Owner) -> None:
-    """Everything that adds bytes of users is refused, and nothing of it happens."""
+    """Everything that adds bytes of users is refused and has no effect."""
     container = owner.container
     writer = await container.register_writer("a", "w")
     lengths = [(await container.info(name)).length for name in ("a", "b")]
@@ -119,7 +119,7 @@ async def test_safe_mode_from_beginning_to_end(
         await refused(owner)
         with pytest.raises(SafeModeError, match=f"free_bytes={found.free_bytes} "):
             await container.concat("a", "b")
-        # What does not add bytes of users goes on, and what is acknowledged is flushed.
+        # What adds no bytes of users continues, and what is acknowledged is flushed.
         end = (await container.info("a")).length
         assert await container.read("a", end - 100, 100) == pattern(3, 16 * KIB)[-100:]
         await container.create("c")
@@ -129,7 +129,7 @@ async def test_safe_mode_from_beginning_to_end(
         await container.checkpoint()
         assert container.stats().unflushed_bytes == 0
         assert await safe_mode(owner)
-        # A little room is not enough to leave; truncating makes enough, and nobody has to say so.
+        # A little room is not enough to leave; a truncation makes enough, without any other call.
         await container.truncate("a", end)
         await container.delete("b")
         await container.flush()

@@ -1,4 +1,4 @@
-"""Objects in place: chunks of segments without a byte moved, and kept until somebody says else."""
+"""Objects in place: chunks of segments without a moved byte, kept until they are finalised."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def adopted(
     start: int = 0,
     sealed: bool | None = None,
 ) -> None:
-    """Let a segment consist of objects that lie there already."""
+    """Let a segment consist of objects that are already there."""
     storage = made.new_storage()
     chunks = [found(storage, name, data, sums=sums) for name, data in objects]
     await opened(owner, segment, adoption=adoption)
@@ -86,7 +86,7 @@ async def adopted(
 
 
 async def cleaned(made: World, owner: Owner) -> None:
-    """Let everything go that may go."""
+    """Delete everything that may be deleted."""
     for _ in range(3):
         await owner.container.flush()
         await made.environment.sleep(KEPT_S)
@@ -286,7 +286,7 @@ async def test_an_object_belongs_to_one_segment_at_most() -> None:
 
 @pytest.mark.parametrize("expires", [False, True])
 async def test_a_session_that_never_came_to_its_end_leaves_the_objects_alone(expires: bool) -> None:
-    """A commit that began and was refused in its last step has built hidden segments."""
+    """A commit that was refused in its last step has built hidden segments."""
     async with owned() as (made, owner):
         await owner.container.create("a")
         await opened(owner, lifetime_s=100.0, adoption="old")
@@ -467,7 +467,7 @@ async def test_bytes_that_change_while_their_sums_are_recorded_are_refused() -> 
 
 @pytest.mark.slow
 async def test_an_object_that_is_being_deleted_cannot_be_adopted_before_it_is_gone() -> None:
-    """Else the deletion, repeated after a failure, would take what the name stands for by then."""
+    """Otherwise a deletion repeated after a failure would hit a newer object of the same name."""
     async with owned() as (made, owner):
         await adopted(made, owner, "a", ("old/a", DATA))
         await owner.container.delete("a")

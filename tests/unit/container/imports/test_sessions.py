@@ -1,4 +1,4 @@
-"""Import sessions: what a commit makes of chunks that others brought, once and as one step."""
+"""Import sessions: what a commit makes of chunks from other processes, once and in one step."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ async def test_a_segment_is_replaced_only_as_it_was_seen() -> None:
         assert await content(owner, "s") == b"seenlate"
         now = replace(output, replaced=replace(seen, length=8))
         await owner.container.imports.commit("job", [now])
-        await owner.container.imports.commit("job", [output])  # a repeat finds it done
+        await owner.container.imports.commit("job", [output])  # a repeat finds that it is done
         assert await content(owner, "s") == b"abc"
         await made.check(owner)
         await close_quietly(owner)
@@ -352,7 +352,7 @@ async def test_an_aborted_session_brings_nothing_and_leaves_nothing() -> None:
         assert left(made) == [late[0].name]
         made.environment.clock.now += DAY_S
         await made.environment.sleep(60)
-        assert left(made) == [], "what late writers bring goes a day later"
+        assert left(made) == [], "chunks of late writers go a day later"
         assert owner.rows.tables.scan(METADATA_TABLE, b"\x10", b"\x11", limit=9) == []
         with pytest.raises(ImportSessionError, match="no such"):
             await owner.container.imports.commit("job", [gives("s", chunks)])
@@ -361,7 +361,7 @@ async def test_an_aborted_session_brings_nothing_and_leaves_nothing() -> None:
         assert [each.kind for each in found] == ["garbage"]
         found = [each async for each in owner.container.garbage.sweep(delete=True)]
         assert [each.kind for each in found] == ["garbage"]
-        assert left(made) == [], "and with a daily sweep what comes then"
+        assert left(made) == [], "and a daily sweep finds chunks that come then"
         await close_quietly(owner)
 
 
@@ -471,7 +471,7 @@ async def test_what_is_swept_was_stated_and_a_fenced_owner_sweeps_nothing() -> N
 
 
 async def test_a_repeat_after_the_expiry_is_told_and_the_next_name_is_free() -> None:
-    """Whoever repeats it would bring everything, and hear only then that it has expired."""
+    """Otherwise a repeat would bring everything and only then hear that the session expired."""
     async with world() as made:
         owner = await made.open(settings=with_settings(garbage_interval_s=1e6))
         ticket = await opened(owner, lifetime_s=100.0)

@@ -1,4 +1,4 @@
-"""The state of storage as a function of what was measured, and the throttle that follows."""
+"""The state of storage as a function of measurements, and the throttle that follows from it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_throttle_grows_with_the_lateness(late_s: float, throttled_s: float)
 
 
 def is_open(pressure: Pressure) -> bool:
-    """What it says now; it may say otherwise a moment later."""
+    """Its answer now; it may be another one a moment later."""
     return pressure.open
 
 

@@ -1,8 +1,8 @@
 """Owners and a reader whose clocks are set to anything, against a model with a right clock.
 
 What must hold: what a pin keeps is there until its time is over; ``offset_at`` of an owner whose
-clock is right misses nothing that a right clock appended, and shows little more once what wrong
-clocks appended is truncated; and when the clocks are right again all garbage goes within a bound.
+clock is right misses nothing that was appended under a right clock, and shows little more after
+appends of wrong clocks are truncated; with right clocks again, all garbage goes within a bound.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Part:
     Attributes:
         offset: where it begins.
         time_ms: when it was made, by a right clock.
-        is_right: whether its owner had one.
+        is_right: whether its owner had a right clock.
     """
 
     offset: int

@@ -46,7 +46,7 @@ async def test_a_reader_that_fails_at_its_last_step_closes_its_index(
 async def test_what_looks_damaged_in_another_way_each_time_is_looked_at_again(
     wrong: str, opens: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Owners at work drop what a start is about to read; only damage stays where it is."""
+    """A working owner deletes what a start is about to read; only damage stays in its place."""
     answers = iter(wrong)
 
     async def built(*arguments: Any) -> View:

@@ -42,7 +42,7 @@ def names(made: World) -> list[str]:
 
 async def test_what_is_shown_after_a_pin_stays() -> None:
     async with with_reader() as (made, owner, reader):
-        # The reader has not looked since: only the pin's own look shows these.
+        # The reader has not refreshed since: only the pin's own look shows these.
         await owner.container.append("a", pattern(2, 20_000))
         await owner.container.flush()
         pin = await reader.pin(100)

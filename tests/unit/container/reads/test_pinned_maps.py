@@ -53,7 +53,7 @@ async def filled(made: World) -> Owner:
 
 
 def content(made: World, found: PinnedMaps | None) -> bytes:
-    """What the maps lead to, read from the chunks alone, each block compared with its sum."""
+    """The bytes that the maps name, read from chunks alone, each block compared with its sum."""
     assert found is not None
     storage = made.new_storage()
     data = bytearray()
@@ -106,7 +106,7 @@ async def test_chunks_stay_until_the_pin_expires(
 
 
 async def test_what_went_before_the_pin_was_there_is_not_named() -> None:
-    """The second look is behind the pin: between the first one and the pin anything may happen."""
+    """The second look comes after the pin: anything may happen between the first one and it."""
     async with world(settings=SETTINGS) as made:
         owner = await filled(made)
         reader = await made.open_reader()

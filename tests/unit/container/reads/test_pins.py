@@ -1,4 +1,4 @@
-"""Pins as an owner reads them: which promise something, and which version is the oldest."""
+"""Pins as an owner reads them: which ones promise something, and which version is the oldest."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Service:
             self.storage.inner.create(f"system/pins/{name}", [encode_pin(found)])
 
     def new_owner(self, epoch: int = 1) -> None:
-        """Another process owns the container from now on, with a claim of now."""
+        """Another process owns the container from now on, by a claim that it makes now."""
         self.bridge = AsyncChunkStorage(self.storage, self.environment, threads=1)
         self.watch = PinWatch(self.bridge, self.environment, CONTAINER, epoch)
         self.storage.inner.create(claim_file(CONTAINER, epoch), [b"claim"])
@@ -137,7 +137,7 @@ TTL_S = 3_600.0
 
 
 def timed(version: int, *, behind_s: float = 0.0) -> Pin:
-    """A pin for an hour, by a maker whose clock is behind by so much."""
+    """A pin for an hour, made by a process whose clock is behind by ``behind_s``."""
     ttl_ms = int(TTL_S * 1000)
     expires_ms = NOW_MS + ttl_ms - int(behind_s * 1000)
     return Pin(lineage=LINEAGE, version=version, expires_ms=expires_ms, ttl_ms=ttl_ms)
@@ -179,7 +179,7 @@ def test_a_pin_that_is_made_again_lives_on() -> None:
 
 
 def test_an_owner_who_never_saw_a_pin_goes_by_the_clock_of_storage_and_a_day() -> None:
-    """Owners that live for a moment each would else hold for ever what a dead one pinned."""
+    """Otherwise owners that each live briefly would hold for ever what a dead process pinned."""
     service = Service({"1-a": timed(3, behind_s=1e9)})
     for epoch in range(2, 8):
         service.new_owner(epoch)
@@ -214,7 +214,7 @@ def test_a_reader_shows_a_pin_until_its_time_is_over() -> None:
 
 @pytest.mark.parametrize("length", [1, 4, 11, 12, PIN_BYTES - 1])
 def test_a_pin_whose_create_has_not_ended_promises_nothing_yet(length: int) -> None:
-    """A folder shows a file before its bytes; who died meanwhile must not hold all garbage."""
+    """A folder shows a file before its bytes; a process that dies then must not hold garbage."""
     service = Service({"1-a": pin(3)})
     service.storage.inner.create("system/pins/1-b", [encode_pin(timed(1))[:length]])
     assert service.living() == [3]

@@ -1,4 +1,4 @@
-"""Recovery with loss: what is kept, what is told, what old owners can still do, and every crash."""
+"""Recovery with loss: what is kept and reported, what old owners can still do, and crashes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def recovered(made: World, *, accept_loss: bool = True, **more: Any) -> Re
 
 
 async def filled(made: World) -> Owner:
-    """An owner with flushed bytes, and others that only tier 1 has."""
+    """An owner with flushed bytes, and with bytes that only tier 1 has."""
     owner = await made.open()
     container = owner.container
     for name in ("a", "b", "sealed", "cut"):
@@ -77,7 +77,7 @@ async def filled(made: World) -> Owner:
 
 
 def lose(made: World) -> SharedLog:
-    """Tier 1 is gone; whoever has it open still has it."""
+    """Tier 1 is gone; processes that have it open still have it."""
     old, made.shared_log = made.shared_log, SharedLog()
     return old
 
@@ -187,7 +187,7 @@ def test_frames_of_an_older_log_that_connect_are_kept(made: World) -> None:
         await made.crash(owner, keep_index=False)
         lose(made)
         made.shared_log = copy
-        # Long-term storage goes back as well, so that the copy is ahead of it.
+        # Long-term storage is put back as well, so that the copy is ahead of it.
         with pytest.raises(LogLostError):
             await made.open()
         report = await recovered(made)
@@ -202,7 +202,7 @@ def test_frames_of_an_older_log_that_connect_are_kept(made: World) -> None:
 
 
 def test_an_older_copy_ahead_of_the_table_log(made: World) -> None:
-    """Bytes that were acknowledged before the copy, and flushed by nobody, come back."""
+    """Bytes that were acknowledged before the copy and never flushed come back."""
 
     async def run() -> None:
         owner = await filled(made)
@@ -231,7 +231,7 @@ def test_an_older_copy_ahead_of_the_table_log(made: World) -> None:
         value = await again.container.table_get("t", b"k")
         assert value is not None
         assert value.value == b"in tier 1"
-        # Exactly once goes on: the repeat of what came back is known.
+        # Exactly once still holds: a repeat of what came back is recognised.
         known = await again.container.register_writer("b", "w")
         assert (known.number, known.sequence) == (writer.number, 5)
         assert await again.container.append_as("b", known.number, 5, b"once") == 0
@@ -308,7 +308,7 @@ def test_a_log_of_another_lineage_gives_nothing(made: World) -> None:
 
 
 def test_opening_an_older_copy_again_and_again_never_works(made: World) -> None:
-    """Each claim may leave a frame; these are not the ones that were acknowledged."""
+    """Each claim may leave a frame; these frames are not the acknowledged ones."""
 
     async def run() -> None:
         owner = await filled(made)
@@ -319,7 +319,7 @@ def test_opening_an_older_copy_again_and_again_never_works(made: World) -> None:
         made.shared_log = copy
         needed = max(frame.index for frame in copy.frames) + 8
         while copy.end <= needed:
-            # What other claims left, such as those of older versions.
+            # A frame of another claim, such as one of an older version.
             log = made.new_log()
             log.claim(lineage=copy.lineage or b"", new=False, above=0, takeover=True, owner="x")
             log.close()
@@ -339,7 +339,7 @@ def test_an_owner_of_the_same_log_acknowledges_nothing_more(made: World) -> None
         owner = await filled(made)
         log = made.shared_log
         lacking = log.frames[0].index
-        del log.frames[0]  # The older part of the log is lost under a living owner.
+        del log.frames[0]  # The older part of the log is lost while the owner lives.
         assert log.frames[0].index > lacking
         with pytest.raises(StoreInUseError):
             await recovered(made)
@@ -461,7 +461,7 @@ def test_a_chunk_of_which_tier_1_keeps_a_part(made: World) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_at_each_call_of_a_recovery(after: bool) -> None:
-    """Whatever call was the last one, the next recovery ends as the first would have."""
+    """Whichever call was the last one, the next recovery ends as the first one would have."""
     number = 0
     while True:
         number += 1
@@ -476,7 +476,7 @@ async def crashed_at(made: World, stop: Stop) -> bool:
     owner = await filled(made)
     await owner.container.create("kept")
     await owner.container.append("kept", pattern(4, 200))
-    await owner.container.flush("kept")  # the log keeps it behind bytes that are not flushed
+    await owner.container.flush("kept")  # the log keeps it after bytes that are not flushed
     copy = copied(made.shared_log)
     await owner.container.append("a", b"gone")
     await owner.container.checkpoint()

@@ -1,4 +1,4 @@
-"""Rules of retention against a model: nothing too young goes, and what is due goes soon."""
+"""Retention rules against a model: nothing too young is cut, and what is due is cut soon."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ LARGEST = 3 * MIB // 2
 
 
 def filled(offset: int, length: int) -> bytes:
-    """Bytes by which misplaced ones are noticed, made quickly."""
+    """Bytes that differ by offset, so that misplaced ones are noticed; made quickly."""
     return (offset.to_bytes(8) * (length // 8 + 1))[:length]
 
 
 @dataclass
 class Kept:
-    """A segment: when its parts were appended, and up to where a rule ever allowed a cut."""
+    """A segment: when its parts were appended, and the highest cut that a rule ever allowed."""
 
     parts: list[tuple[int, int]] = field(default_factory=list)
     length: int = 0
@@ -52,7 +52,7 @@ class Kept:
     sealed: bool = False
 
     def limit(self, row: RetentionRow | None, now_ms: int) -> int:
-        """Where the first byte is that ``row`` keeps."""
+        """The offset of the first byte that ``row`` keeps."""
         found = 0
         if row is not None and row.bytes_max is not None:
             found = self.length - row.bytes_max
@@ -139,7 +139,7 @@ class Play:
                 assert (rule.name, rule.bytes_max) == (row.name, row.bytes_max)
 
     async def settle(self) -> None:
-        """All is flushed, a round ran: what is due is gone, but for one step of the index."""
+        """Flush all and run a round: what is due is gone, except for one step of the index."""
         await self.owner.container.flush()
         _ = [cut async for cut in self.owner.container.retention.round()]
         await self.check()
@@ -245,7 +245,7 @@ async def test_a_round_continues_where_a_dead_owner_stopped(
         await owner.container.retention.set(_rule("s", bytes_max=0))
         await _until_cut(owner, "s2")
         await place.crash(owner)
-        # Were it to begin again, these would come first.
+        # If the round began again, these would come first.
         owner = await place.open(takeover=True)
         for name in names[:3]:
             await owner.container.append(name, b"new")
@@ -256,7 +256,7 @@ async def test_a_round_continues_where_a_dead_owner_stopped(
         await asyncio.sleep(120.0)
         starts = [(await owner.container.info(name)).start_offset for name in names]
         assert starts == [6, 6, 6, 3, 3, 3, 3, 3]
-        # The row that says how far it came is no garbage, and goes with the round's end.
+        # The row of its progress is no garbage, and is removed when the round ends.
         assert not owner.rows.tasks(0)
         await owner.container.close()
 
@@ -278,7 +278,7 @@ async def test_a_fenced_owner_cuts_nothing() -> None:
 
 
 async def test_a_segment_that_is_made_again_is_not_cut_by_the_old_one() -> None:
-    """The plan of a page is made segment by segment, so it is never about one that is gone."""
+    """A page is planned segment by segment, so the plan never covers a segment that is gone."""
     async with world(settings=SETTINGS) as place:
         owner = await place.open()
         container = owner.container
@@ -342,7 +342,7 @@ async def test_rules_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
             await owner.container.retention.set(_rule("c", bytes_max=1))
         await owner.container.retention.set(_rule("b", bytes_max=2))
         assert len(await owner.container.retention.rules()) == 2
-        # Two at a time may both find room; none of them is overlooked afterwards.
+        # Two concurrent calls may both find room; neither rule is overlooked afterwards.
         assert await owner.container.retention.remove(RetentionScope.PREFIX, "a")
         sets = [owner.container.retention.set(_rule(name, bytes_max=1)) for name in "cd"]
         await asyncio.gather(*sets)

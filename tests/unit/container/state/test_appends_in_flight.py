@@ -1,4 +1,4 @@
-"""Appends that nobody waits for yet: their bytes, their order, and how they are told."""
+"""Appends without a waiter yet: their bytes, their order, and how their results are told."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_they_begin_in_the_order_of_the_calls_whatever_their_kind() -> Non
     async with world() as made:
         container = (await made.open()).container
         await container.create("a")
-        # The first one finds the segment by its row, since nobody used it yet.
+        # The first one finds the segment by its row, since it was not used yet.
         parts = [b"1", bytearray(b"22"), bytes(FRAME), b"x" * FRAME, b"3"]
         futures = [container.append("a", part) for part in parts]
         end = sum(map(len, parts))
@@ -109,7 +109,7 @@ async def test_a_frame_that_is_being_told_lets_no_barrier_wait() -> None:
         futures = [container.append("a", b"x") for _ in range(3 * TOLD_COUNT)]
         await futures[0]
         assert not futures[-1].done()
-        # Nothing is assigned behind the frame, so this asks whether it has been acknowledged.
+        # Nothing is assigned after the frame, so this asks whether it has been acknowledged.
         async with asyncio.timeout(60):
             assert not await inside.parts(container).pipeline.settled()
         await asyncio.gather(*futures)

@@ -1,4 +1,4 @@
-"""Background work waits until it is woken, and longer after each failure."""
+"""Background work waits until it is woken, and waits longer after each failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fail(backoff: Backoff, error: Exception) -> None:
 
 
 def error_of(backoff: Backoff) -> Exception | None:
-    """What it says now; it may say otherwise a moment later."""
+    """Its answer now; it may be another one a moment later."""
     return backoff.error
 
 

@@ -12,7 +12,7 @@ from siltstone.core.records.segment_state import SegmentState
 
 
 class Part(bytes):
-    """Bytes of which one can tell whether they are still in memory."""
+    """Bytes that show whether they are still in memory."""
 
     alive = 0
 
@@ -25,7 +25,7 @@ class Part(bytes):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Let objects die only when nothing refers to them."""
+    """Let objects be freed only when nothing refers to them."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""A clock that jumps: it is told, and for a day nothing is destroyed by one that jumped ahead."""
+"""A clock that jumps is reported; after a jump ahead, nothing is destroyed by it for a day."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_an_owner_whose_clock_jumps_ahead_cuts_nothing_that_is_young() -> 
         assert (health.state, health.reasons) == (HealthState.OK, (HealthReason.CLOCK_JUMPED,))
         assert health.clock_jump_s == pytest.approx(YEAR_S)
         await asyncio.sleep(30.0)
-        # By the clock of before the first ones are old enough now.
+        # By the old clock, the first ones are old enough now.
         (cut,) = [cut async for cut in owner.container.retention.round()]
         assert 0 < cut.cut_offset <= 2 * MIB
         await owner.container.close()

@@ -1,4 +1,4 @@
-"""What callers meet at the edges of a container: limits, names, conditions, cancellations, ends."""
+"""What callers meet at the limits of a container: names, conditions, cancellations, ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places of what was read last: found by their bounds, forgotten with any change of a row."""
+"""Places of recent reads: found by their bounds, forgotten with any change of a row."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_place_is_found_by_what_lies_in_it() -> None:
         None
     ] * 4
     assert start_of(places, "b", 5, 6) is None
-    assert start_of(places, "a", 5, 5) is None, "nothing is nowhere"
+    assert start_of(places, "a", 5, 5) is None, "an empty range has no place"
 
 
 def test_of_a_read_over_several_the_last_is_noted() -> None:

@@ -1,9 +1,9 @@
-"""What a reader shows of bytes that it left in the log.
+"""What a reader shows of bytes that it leaves in the log.
 
 What may happen: an owner appends, flushes and truncates the log between any two steps; a byte of
 the log is changed; another log is put in its place. What must hold: every read shows what was
-appended, or says why it cannot; a reader keeps no bytes of tails, and an owner those alone that
-are in no chunk.
+appended, or says why it cannot; a reader keeps no bytes of tails, and an owner keeps only those
+that are in no chunk.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ async def test_reads_show_what_was_appended_while_an_owner_flushes_and_truncates
                     if chance.random() < 0.5:
                         await reader.refresh()
                         seen += len(left_in_log(reader))
-                    # What it has not seen yet, a read that asks for more looks for.
+                    # A read past what the reader has seen looks for more.
                     await made.environment.sleep(1.0)
                     await compare(chance, reader, model)
         assert seen
@@ -128,7 +128,7 @@ async def test_reads_show_what_was_appended_while_an_owner_flushes_and_truncates
 
 @pytest.mark.parametrize("cut", [0, 1, 4_999, 5_000, 9_999])
 async def test_bytes_that_left_the_log_are_read_from_chunks(cut: int) -> None:
-    """The reader does not know of the flush, and has no reason to look before it reads."""
+    """The reader does not know about the flush, and has no reason to look before it reads."""
     async with world(settings=NEVER) as made:
         owner = await made.open()
         container = owner.container

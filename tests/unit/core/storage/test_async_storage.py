@@ -17,7 +17,7 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 
 
 class Gate:
-    """A blocking call that lasts until it is let go."""
+    """A blocking call that lasts until it is released."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -26,13 +26,13 @@ class Gate:
 
     def __call__(self, _: ChunkStorage) -> str:
         self.entered.set()
-        assert self.open.wait(120), "the test lets every call go"
+        assert self.open.wait(120), "the test releases every call"
         self.left.set()
         return "done"
 
 
 def is_healthy(storage: AsyncChunkStorage) -> bool:
-    """What the storage says now; it may say otherwise a moment later."""
+    """The answer of the storage now; it may be another one a moment later."""
     return storage.healthy
 
 

@@ -1,4 +1,4 @@
-"""The cache gives back what was put into it, or nothing, whatever befell its file."""
+"""The cache returns what was put into it, or nothing, whatever happened to its file."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_kill_9_leaves_whole_blocks_or_misses(tmp_path: Path) -> None:
             count = int(child.stdout.readline())
         child.send_signal(signal.SIGKILL)
         child.wait()
-        # It went on until then, and the cache keeps what came last; a line may be cut off.
+        # It continued until then, and the cache keeps the last blocks; a line may be cut off.
         for line in child.stdout.read().split("\n")[:-1]:
             count = int(line)
         child.stdout.close()
@@ -319,7 +319,7 @@ def test_what_came_back_soon_stays_when_a_scan_comes(tmp_path: Path) -> None:
     cache = opened(tmp_path, slots=20)
     for number in range(30):
         put(cache, "a", number, b"x")
-    assert get(cache, "a", 0) is None, "it went"
+    assert get(cache, "a", 0) is None, "it is gone"
     put(cache, "a", 0, b"x")
     for number in range(100):
         put(cache, "scan", number, b"y")

@@ -1,4 +1,4 @@
-"""What a cached storage asks the service, and that it never gives wrong bytes, whatever it kept."""
+"""What a cached storage asks the service; it never returns wrong bytes, whatever it kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTENT = b"".join(number.to_bytes(4, "little") for number in range(LENGTH // 4)
 
 
 class Place:
-    """A chunk in memory behind a cache of eight blocks, and every call that gets through."""
+    """A chunk in memory, a cache of eight blocks before it, and every call that gets through."""
 
     def __init__(self, folder: Path, slots: int = 8, *, append: bool = True) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Place:
 
     @property
     def asked(self) -> list[str]:
-        """The verbs since this was asked last."""
+        """The calls since this property was last read."""
         found = [call.operation for call in self.faulty.calls]
         self.faulty.calls.clear()
         return found
@@ -86,7 +86,7 @@ def test_a_read_after_the_end_names_the_offset_that_was_asked_for(
 def test_of_a_chunk_that_may_grow_nothing_is_kept_after_what_was_asked_for(place: Place) -> None:
     tail = 6 * BLOCK_BYTES
     assert place.read(tail + 100, 50) == CONTENT[tail + 100 : tail + 150]
-    with inside.bucket(place.memory).lock:  # an append that is under way, as a reader may see it
+    with inside.bucket(place.memory).lock:  # an append in progress, as a reader may see it
         inside.bucket(place.memory).chunks[b"data/a"].content[tail + 150 : tail + 200] = bytes(50)
     assert place.read(tail + 20, 130) == CONTENT[tail + 20 : tail + 150]
     assert place.asked == ["read_into"]
@@ -114,7 +114,7 @@ def test_a_large_read_fetches_no_byte_that_was_not_wanted(place: Place) -> None:
     assert place.read(BLOCK_BYTES, 10) == CONTENT[BLOCK_BYTES : BLOCK_BYTES + 10]
     assert place.asked == [], "whole blocks of it are kept"
     place.read(0, 10)
-    assert place.asked == ["read_into"], "of the first one, bytes are missing"
+    assert place.asked == ["read_into"], "bytes of the first block are missing"
 
 
 def test_the_block_at_the_end_of_a_chunk_that_grows_is_never_stale(place: Place) -> None:
@@ -152,7 +152,7 @@ def test_a_closed_storage_gives_nothing_that_it_kept(place: Place) -> None:
     place.storage.close()
     with pytest.raises(ClosedError):
         place.read(0, 10)
-    assert place.cache.on, "others use it"
+    assert place.cache.on, "it is in use elsewhere"
 
 
 def test_another_client_finds_what_this_one_read(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""When calls are refused unsent, who probes, and what ends it."""
+"""When calls are refused unsent, which call probes, and what ends the refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def state(circuit: Circuit) -> CircuitState:
 
 
 def suspended(place: Place) -> bool:
-    """Whether it would refuse a call now; it may do otherwise a moment later."""
+    """Whether it would refuse a call now; that may change a moment later."""
     circuit = place.storage.watch.circuit
     return not place.storage.healthy or not circuit.admits(place.environment.monotonic())
 
@@ -197,7 +197,7 @@ async def test_a_call_that_waited_for_a_thread_is_not_sent_once_the_circuit_is_o
         *(place.storage.create(str(number), [b"x"]) for number in range(8)),
         return_exceptions=True,
     )
-    assert place.sent == 4, "two rounds of two until three had failed"
+    assert place.sent == 4, "two rounds of two calls until three had failed"
     kinds = [type(result) for result in results]
     assert kinds == [ChunkUnavailableError] * 4 + [StorageSuspendedError] * 4
 

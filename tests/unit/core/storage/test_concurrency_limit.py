@@ -1,4 +1,4 @@
-"""Slots: one who waits and is cancelled in the step in which a slot is given back."""
+"""Slots: a waiter that is cancelled in the step in which a slot is given back."""
 
 from __future__ import annotations
 

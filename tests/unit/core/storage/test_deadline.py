@@ -1,8 +1,8 @@
-"""Calls of callers that block end at their deadline, whatever the service does.
+"""Calls of blocking callers end at their deadline, whatever the service does.
 
 What is injected: a service that does not answer until it is told to. What must hold: the caller has
-a typed error that names the storage, what was not asked is known not to have happened, and all is
-well again when the service answers.
+a typed error that names the storage; a call that was not sent is known to have had no effect; and
+everything works again when the service answers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Clock(SystemEnvironment):
 class Service(WrappedChunkStorage):
     """Does not answer the calls named in ``silent`` until ``answers`` is set.
 
-    Meanwhile their time passes at once.
+    Meanwhile the time of these calls passes at once.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ def test_the_time_that_pieces_take_is_not_the_storage_s(service: Service) -> Non
             service.clock.added_s += 2 * WAIT_S
             seen = service.clock.looks
             while service.clock.looks < seen + 2:
-                time.sleep(0.001)  # the caller looks at the time
+                time.sleep(0.001)  # the caller checks the time
             yield piece
 
     storage.create_from("new", 2, slow())
@@ -142,7 +142,7 @@ def test_what_would_hang_too_is_not_sent_until_something_answers(service: Servic
             storage.create("a", [b"bytes"])
             break
         except StorageSuspendedError:
-            time.sleep(0.001)  # the threads are on their way back
+            time.sleep(0.001)  # the threads are returning
     assert storage.stat("a").length == 5
 
 
@@ -176,7 +176,7 @@ def test_work_of_a_stop_stays_on_its_thread_and_is_given_up_by_its_waiter(
     worker = threading.Thread(target=lambda: stop.run(lambda: storage.stat("a")), daemon=True)
     worker.start()
     while not service.clock.added_s:
-        time.sleep(0.001)  # it is on its way
+        time.sleep(0.001)  # it is in flight
     stop.check_calls(0.0)
     with pytest.raises(ChunkUnavailableError, match="no answer before the deadline"):
         stop.check_calls(service.clock.monotonic())

@@ -1,4 +1,4 @@
-"""A place of this machine that does not answer is told, by its name."""
+"""A place of this machine that does not answer is reported by its name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from siltstone.core.storage.first_look import first_look, first_look_at_log
 
 @pytest.fixture
 def silence(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Holds who waits for it, and none of them has any time."""
+    """Holds every call that waits for it, while the time limits are tiny."""
     monkeypatch.setattr("siltstone.core.storage.first_look.PLACE_S", 0.01)
     monkeypatch.setattr("siltstone.core.storage.first_look.LOG_S", 0.01)
     return threading.Event()

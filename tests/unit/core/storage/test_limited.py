@@ -1,4 +1,4 @@
-"""How many bytes move in a time, who waits, and who never does. All on virtual time."""
+"""How many bytes move in a time, which calls wait, and which never do. All on virtual time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Place:
         )
 
     def create(self, name: str, length: int) -> float:
-        """Make a chunk; return how long that took."""
+        """Create a chunk; return how long that took."""
         begun = self.environment.monotonic()
         self.storage.create(name, [bytes(length)])
         return self.environment.monotonic() - begun
@@ -71,7 +71,7 @@ def test_the_rate_holds_over_any_time(calls: list[tuple[int, float]]) -> None:
         if length <= SMALL_BYTES:
             continue
         for first in range(last):
-            # A large call moves when those before it are paid for.
+            # A large call moves when the time of those before it has passed.
             total = sum(length for _, length in moved[first:last])
             assert total <= RATE * (time_s - moved[first][0] + BURST_S) + 1
 

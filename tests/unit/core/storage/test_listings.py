@@ -12,7 +12,7 @@ from siltstone.core.storage.listings import listed, listed_pages
 
 
 class Listing:
-    """Long-term storage as far as it lists; it notes where each call began."""
+    """The listing of long-term storage; it notes where each call began."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names

@@ -1,4 +1,4 @@
-"""What is counted, against what reached the service."""
+"""What is counted, compared with what reached the service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from siltstone.testing.virtual_time import VirtualEnvironment
 
 
 class Kept(Metrics):
-    """Keeps what it is told."""
+    """Keeps the measurements that it gets."""
 
     enabled = True
 
@@ -38,7 +38,7 @@ class Kept(Metrics):
 
 
 class Place:
-    """A faulty, slow service, its meter, and what repeats calls above."""
+    """A faulty, slow service, its meter, and a layer above that repeats calls."""
 
     def __init__(self) -> None:
         environment = VirtualEnvironment()

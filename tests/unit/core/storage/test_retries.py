@@ -1,7 +1,7 @@
-"""What is repeated, how often, with which waits, and what its caller hears in the end.
+"""What is repeated, how often, with which waits, and what the caller hears in the end.
 
-The model: each attempt has one of four fates. What must hold after: a change has its effect once at
-most; whoever hears of an outcome that is known can rely on it.
+The model: each attempt has one of four fates. What must hold after it: a change has its effect at
+most once; a caller can rely on an outcome that is reported as known.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAILURES = (Fate.REFUSED, Fate.LOST_REPLY, Fate.LOST_CALL)
 
 
 def fates(*these: Fate) -> Plan:
-    """The first calls have these fates, all later ones are done."""
+    """The first calls have these fates; all later ones succeed."""
 
     def plan(call: StorageCall) -> Fate:
         return these[call.number - 1] if call.number <= len(these) else Fate.DONE
@@ -102,7 +102,7 @@ def test_a_delete_that_stays_in_doubt_says_so(these: Sequence[Fate]) -> None:
     place = Place(*these)
     applied = Fate.LOST_REPLY in these
     if these.count(Fate.LOST_REPLY) > 1:
-        # The second of them finds nothing any more, and that is an answer.
+        # The second of them finds no chunk any more, and that is an answer.
         place.storage.delete("a")
     else:
         with pytest.raises(ChunkUnavailableError) as caught:
@@ -182,7 +182,7 @@ def test_an_answer_is_an_answer(error: Exception, operation: str) -> None:
 
 
 class Broken:
-    """A listing that breaks behind every ``step`` chunks, or only once."""
+    """A listing that breaks after every ``step`` chunks, or only once."""
 
     def __init__(self, inner: ChunkStorage, step: int) -> None:
         self.inner = inner
@@ -257,7 +257,7 @@ def test_no_attempt_begins_after_the_deadline(cost_s: float) -> None:
 
 
 class Door:
-    """Refuses the first calls because they are too many, as ``before`` of a faulty storage."""
+    """Refuses the first calls as too many; used as ``before`` of a faulty storage."""
 
     def __init__(self, count: int, retry_after_s: float | None) -> None:
         self.count = count

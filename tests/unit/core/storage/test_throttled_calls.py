@@ -1,7 +1,7 @@
-"""A service that takes only so many calls at a time is sent fewer, and everything gets done.
+"""A service that takes few calls at a time is sent fewer calls, and everything gets done.
 
-The model: a service that refuses whatever comes while more than ``takes`` calls are in flight. What
-must hold: each call has its effect once, its caller hears so, and soon nothing is refused any more.
+The model: a service that refuses every call while more than ``takes`` calls are in flight. What
+must hold: each call has its effect once, its caller hears so, and soon no call is refused any more.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIMITS = CallLimits(slow_s=1e9, circuit=CircuitLimits(failures_max=5, probe_s=5.
 
 
 class Counting(VirtualEnvironment):
-    """Knows how many blocking calls are on their way."""
+    """Knows how many blocking calls are in flight."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, latency=lambda pool, chance: 0.01 + 0.05 * chance.random())
@@ -242,4 +242,4 @@ def test_one_burst_of_refusals_halves_once() -> None:
     assert slots.limit == 1
     for _ in range(16 * 16):
         slots.answered()
-    assert slots.limit == 1, "a service that is asked little tells little"
+    assert slots.limit == 1, "few calls tell little about a service"

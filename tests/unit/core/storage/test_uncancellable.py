@@ -1,4 +1,4 @@
-"""Calls whose caller is cancelled are waited for, unless they hang: then they undo themselves."""
+"""A call whose caller is cancelled is waited for, unless it hangs: then it undoes itself later."""
 
 from __future__ import annotations
 

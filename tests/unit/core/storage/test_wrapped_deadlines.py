@@ -1,4 +1,4 @@
-"""A call that hangs in the service ends for its caller at the deadline, whatever stands between."""
+"""A call that hangs in the service ends for its caller at the deadline, through all layers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_call_that_hangs_ends_for_its_caller(
 
     def wait(verb: str, name: str) -> None:
         if verb == operation:
-            assert gate.wait(120), "the test lets every call go"
+            assert gate.wait(120), "the test releases every call"
 
     memory = MemoryChunkStorage()
     memory.create("a", [b"x"])

@@ -1,4 +1,4 @@
-"""Large writes leave piece by piece; all that was given is there, and synced last."""
+"""Large writes leave memory piece by piece; all given bytes are there, and synced at the end."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_nothing_is_durable_before_the_sync(tmp_path: Path) -> None:
 
 
 class _Freed(FileLayer):
-    """Notes which bytes were sent to the disk, and which were let go of."""
+    """Notes which bytes were sent to the disk, and which were freed from memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class _Freed(FileLayer):
         return count
 
     def write_out(self, fd: int, offset: int, length: int) -> None:
-        # What is sent by this call is on its way still: only the one before is waited for.
+        # The bytes of this call are still in flight: only the previous call is waited for.
         super().write_out(fd, offset, length)
         self.waited, self.sent = self.sent, offset + length
 
@@ -110,7 +110,7 @@ def test_a_large_stream_stays_in_memory_no_longer_than_it_takes_to_write_it(
     write_stream_durably(calls, fd, pieces, 0)
     assert (tmp_path / "a").read_bytes() == b"".join(pieces)
     ends = [0, *(end for _, end in calls.freed)]
-    assert [begin for begin, _ in calls.freed] == ends[:-1], "one behind the other"
+    assert [begin for begin, _ in calls.freed] == ends[:-1], "one after the other"
     assert ends[-1] == calls.written
     calls.close(fd)
 
