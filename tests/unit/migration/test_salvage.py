@@ -1,8 +1,8 @@
-"""Salvage of whole stores: what is called what, and which bytes come back in the new store.
+"""Salvage of whole stores: the verdicts, and which bytes come back in the new store.
 
 Injected: a deleted chunk, a damaged one, a journal with a hole, no metadata at all, SIGKILL in the
-middle. What must hold: nothing is called exact that a checkpoint does not prove, bytes that come
-back are those that were appended, and the older store is as it was.
+middle. What must hold: only what a checkpoint proves is called exact, bytes that come back were
+appended, and the older store is unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Older:
     """A store without tier 1.
 
     Attributes:
-        folder: where it lies; only copied.
+        folder: where it is; tests only copy it.
         shown: start and bytes of each segment.
     """
 
@@ -75,7 +75,7 @@ def by_name(report: SalvageReport) -> dict[str, SalvagedSegment]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All bytes of all segments but those that tables became."""
+    """All bytes of all segments except those made from tables."""
     with siltstone.open(folder, read_only=True) as store:
         assert all(info.sealed for info in store.list())
         return {
@@ -170,7 +170,7 @@ def test_chunks_younger_than_the_newest_state_come_back(tmp_path: Path, new: Pat
         store.flush()
         store.checkpoint()
     (known,) = chunks(older, "grown/*.chunk")
-    # What a flush made behind the last update of the tables, and what one of unknown outcome left.
+    # A chunk of a flush after the last update of the tables, and one of a flush in doubt.
     for start, chunk_id, data in (
         (CHUNK_BYTES, 2**40, whole[CHUNK_BYTES:]),
         (0, 2**41, whole[:100]),

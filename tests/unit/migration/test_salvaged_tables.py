@@ -1,8 +1,8 @@
-"""Salvage of tables and attributes: what is called what, and what comes back.
+"""Salvage of tables and attributes: the verdicts, and what comes back.
 
 Injected: chunks of the table log deleted, cut and damaged; a journal with a hole; no journal at
-all. What must hold: a key has a value that it had once, in the newest state that is left of it;
-what may lack an update is not called exact, and what certainly lacks one is a guess.
+all. What must hold: a key has a value that it once had, in the newest state that is left of it;
+a table that may lack an update is not called exact; one that certainly lacks one is a guess.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Content = dict[str, dict[str, str]]
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Content]]:
-    """A store without tier 1, with a chunk of the table log for each round, and the tables then."""
+    """A store without tier 1, with a chunk of the table log for each round; its tables each time."""
     folder = made(tmp_path_factory.mktemp("older") / "store")
     with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
         file.write("\nflush:\n  age: 1h\n  table_age: 1h\n")
     rounds: list[Content] = []
     for number in range(ROUNDS):
-        # Each owner writes chunks of its own.
+        # Each owner writes its own chunks.
         with siltstone.open(folder) as store:
             if not number:
                 store.create_table("t")
@@ -75,7 +75,7 @@ def new(tmp_path: Path) -> Path:
 
 
 def back(new: Path, report: SalvageReport) -> Content:
-    """What came back of each table, read from the new store."""
+    """The rows of each table that came back, read from the new store."""
     found: Content = {}
     with siltstone.open(new, read_only=True) as store:
         for table in report.tables:
@@ -173,7 +173,7 @@ def test_a_table_log_with_harm_gives_what_is_whole_of_it(
     harm(logs[number])
     report = salvage_store(copy, new)
     found, rounds = back(new, report), older[1]
-    # Only what comes behind damage shows that there was some.
+    # Damage shows only by what comes after it.
     shown = number < ROUNDS - 1 or harm is change
     for table in report.tables:
         assert table.verdict is (Verdict.GUESSED if shown else Verdict.PREFIX)

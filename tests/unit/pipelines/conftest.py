@@ -38,7 +38,7 @@ Fill = Callable[[str, int], siltstone.Segment]
 
 @pytest.fixture
 def fill(store: siltstone.Store) -> Fill:
-    """Make a segment with so many bytes, flushed."""
+    """Make a flushed segment with this many bytes."""
 
     def filled(name: str, length: int) -> siltstone.Segment:
         segment = store.create(name)
@@ -50,7 +50,7 @@ def fill(store: siltstone.Store) -> Fill:
 
 
 def text(name: str, length: int) -> bytes:
-    """Lines that tell their segment and number."""
+    """Lines that contain their segment and number."""
     line = f"{name!a} {{:08d}}\n"
     count = length // len(line.format(0)) + 1
     return "".join(line.format(number) for number in range(count)).encode()[:length]

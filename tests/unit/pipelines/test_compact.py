@@ -23,13 +23,13 @@ RULES = CompactionRules(small_bytes=8 * KIB, chunk_bytes=64 * KIB, count_min=2)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The folder of a store of small chunks, whose background leaves them alone."""
+    """The folder of a store of small chunks, which its background work leaves alone."""
     more = "optimiser:\n  enabled: false\n"
     return make_store(tmp_path / "store", chunk_bytes=KIB, containers=1, more=more)
 
 
 def write(folder: Path, rounds: int, names: Iterable[str]) -> dict[str, bytes]:
-    """Append to segments in chunks of a KiB at most, and let chunks be larger from now on."""
+    """Append to segments in chunks of at most a KiB, and allow larger chunks from then on."""
     settings = folder / "siltstone.yaml"
     text = settings.read_text()
     settings.write_text(text.replace(f"chunk_size: {64 * KIB}", f"chunk_size: {KIB}"))
@@ -61,7 +61,7 @@ def chunks(folder: Path) -> set[str]:
 
 
 class Between:
-    """Lets something happen after workers wrote and before the owner states it."""
+    """Calls ``happen`` after the workers wrote and before the owner states it."""
 
     workers = 2
 
@@ -120,7 +120,7 @@ def test_what_changes_meanwhile_stays_as_it_was(folder: Path) -> None:
 
         def happen(outcome: ItemOutcome) -> ItemOutcome:
             if not did:
-                # Behind the plan and the copy: one is gone, one is shorter, one is longer.
+                # After the plan and the copy: one segment is gone and one is shorter.
                 call("a", "delete")
                 call("b", "truncate", 1_500)
                 for container in store.containers:
@@ -165,7 +165,7 @@ def test_a_damaged_source_is_told_and_left(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_repeated_task_finds_its_chunk_written_and_nothing_is_lost(folder: Path) -> None:
-    """An attempt whose answer was lost has written: the repeat is refused, a later run merges."""
+    """An attempt with a lost answer has written: the repeat is refused, a later run merges."""
     content = write(folder, 4, ["a", "b"])
     with owned_store(folder) as store:
         executor = LocalExecutor(1)

@@ -1,4 +1,4 @@
-"""A copy has the bytes of its source, grows with it, and is told from anything else."""
+"""A copy has the bytes of its source, grows with it, and differs from anything else."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """The folder of another store, whose chunks are others."""
+    """The folder of another store, whose chunks have other sizes."""
     return make_store(tmp_path / "target", chunk_bytes=10_000, containers=1)
 
 
@@ -187,7 +187,7 @@ def test_a_difference_is_told_with_its_place(folder: Path, target: Path, positio
 def test_a_copy_opens_its_target_twice_and_reads_a_far_source_by_few_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once to write chunks, whatever the tasks, and once to write notes."""
+    """Once to write chunks, however many tasks there are, and once to write notes."""
     source = make_store(tmp_path / "source", chunk_bytes=64 * MIB)
     target = make_store(tmp_path / "target", chunk_bytes=10 * MIB)
     write(source, **{f"s{number}": b"small" for number in range(9)})
@@ -231,7 +231,7 @@ def test_the_target_is_claimed_before_anything_is_done(folder: Path, target: Pat
 
 
 class Failing:
-    """Loses what some tasks say, or does them twice, as Spark may."""
+    """Loses the outcomes of some tasks, or runs them twice, as Spark may."""
 
     workers = 2
 
@@ -294,7 +294,7 @@ def test_a_killed_copy_continues(folder: Path, target: Path) -> None:
     with siltstone.open(folder) as store:
         store.flush()
     command = [sys.executable, "-m", "siltstone", "copy", str(folder), str(target)]
-    # At this rate, that of what is in chunks, it is not through before it is killed.
+    # At this rate, which counts bytes in chunks, it is not finished before it is killed.
     command += ["--threads", "1", "--rate", "10KiB"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and not list(target.glob("chunks/**/import/**/*")):

@@ -1,4 +1,4 @@
-"""Copies and exports of a store that lost its tier 1: other bytes have the offsets of the lost."""
+"""Copies and exports of a store that lost its tier 1: other bytes have the lost offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An export holds every record once, grows with its segment, and a verification sees any change."""
+"""An export holds every record once and grows with its segment; verification sees any change."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_an_event_that_is_not_whole_waits_and_one_after_the_range_is_not_read(
     store.flush()
     with store_view(folder) as view:
         (info,) = view.segments(["e"])
-        # The bytes behind a range come with its blocks, and are no part of it.
+        # The bytes after a range come with its blocks, but are no part of it.
         part = plan_range(view, info, 0, len(whole) - 1, info.length)
         with closing(storage_of(folder)) as storage, pytest.raises(events.MalformedEventError):
             list(tables_of(Records.EVENTS, view.path, storage, part))
@@ -199,7 +199,7 @@ def test_any_change_of_a_file_is_seen(
         names[2]: DIFFERS,
         "segment=a[40000:50000]": MISSING,
     }
-    # What is missing is written again, and only that.
+    # Only what is missing is written again.
     exported(folder, out, form, records)
     assert verified(folder, out)[names[4]] == OK
 
@@ -282,7 +282,7 @@ def test_a_folder_that_cannot_be_written_is_an_outcome(
 
 @pytest.mark.slow
 def test_a_killed_export_continues(tmp_path: Path) -> None:
-    """What was killed left whole files; a later run, which cuts elsewhere, adds what is missing."""
+    """A killed run left whole files; a later run, which cuts elsewhere, adds what is missing."""
     folder = make_store(tmp_path / "store", chunk_bytes=65_536)
     data = text("a", 2_000_000)
     with siltstone.open(folder) as store:
@@ -292,7 +292,7 @@ def test_a_killed_export_continues(tmp_path: Path) -> None:
         store.flush()
     out = tmp_path / "out"
     command = [sys.executable, "-m", "siltstone", "--store", str(folder), "spark", "export"]
-    # At this rate it is not through before it is killed.
+    # At this rate it is not finished before it is killed.
     command += [str(out), "--executor", "local", "--threads", "2", "--file-size", "8KiB"]
     command += ["--rate", "100KiB"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:

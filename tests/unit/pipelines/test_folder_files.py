@@ -1,4 +1,4 @@
-"""Drafts in a folder: those of the dead go, those of the living stay."""
+"""Drafts in a folder: those of dead writers go, those of living ones stay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from siltstone.pipelines.folder_files import draft_of, is_left, publish, remove_
 
 
 def left(path: Path) -> Path:
-    """What a writer of ``path`` on this machine leaves who is killed."""
+    """The draft that a killed writer of ``path`` on this machine leaves."""
     with draft_of(path) as draft:
         name = draft
     name.write_bytes(b"half")

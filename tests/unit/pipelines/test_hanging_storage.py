@@ -1,4 +1,4 @@
-"""A job whose storage does not answer ends, as each of its calls has a deadline."""
+"""A job whose storage does not answer ends, since each of its calls has a deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from siltstone.pipelines.work import ItemOutcome
 
 
 class Silent(MemoryChunkStorage):
-    """Does not answer until it is told to."""
+    """Does not answer until the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How many packs a local executor does at a time, by what they wait for."""
+"""How many packs a local executor runs at a time, depending on what they wait for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doing:
-    """Work that does the same with each item."""
+    """Work that does the same for each item."""
 
     step: Callable[[Number], None]
     rate: int | None = None
@@ -52,7 +52,7 @@ def packs(size: int, count: int = 8, items: int = 50) -> list[list[Number]]:
 
 
 class Meeting:
-    """A step at which threads wait for one another, for a moment at most."""
+    """A step at which threads wait for each other, for a moment at most."""
 
     def __init__(self) -> None:
         self.barrier = threading.Barrier(2)
@@ -79,7 +79,7 @@ def test_small_items_without_waits_are_done_by_one_thread_at_a_time(
     monkeypatch: pytest.MonkeyPatch, size: int, alone: bool
 ) -> None:
     if alone:
-        # A machine that stands still for a moment is none where storage is waited for.
+        # A short pause of the machine does not count as waiting for storage.
         monkeypatch.setattr(local_executor, "_PATIENCE_S", 3_600.0)
     inside: set[int] = set()
     most = [0]
@@ -90,7 +90,7 @@ def test_small_items_without_waits_are_done_by_one_thread_at_a_time(
         sha256(BYTES)  # lets other threads have the interpreter
         most[0] = max(most[0], len(inside))
         if not alone and not started.is_set() and len(inside) < 2:
-            started.wait(60)  # what is large is begun by others meanwhile
+            started.wait(60)  # other threads begin large packs meanwhile
         started.set()
         if item.value % 50 in (31, 49):
             inside.discard(threading.get_ident())
@@ -106,7 +106,7 @@ def test_more_threads_than_cores_do_large_items_once_storage_is_waited_for(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     monkeypatch.setattr(local_executor, "_PATIENCE_S", 3_600.0)
-    # A machine that is busy with other things tells the two apart no more.
+    # On a machine that is busy with other work, the two cannot be told apart.
     monkeypatch.setattr(time, "thread_time", lambda: 0.0 if waits else time.monotonic())
     inside: set[int] = set()
     most = [0]
@@ -146,7 +146,7 @@ LONG_S = 3_600.0
 
 @pytest.mark.parametrize("size", [1, 8 * MIB], ids=["small", "large"])
 def test_a_caller_that_stops_early_waits_for_no_pause(size: int) -> None:
-    """Such as that of a rate: what was begun ends there, and what was not is never begun."""
+    """Such as a pause for a rate: begun items end there, and others are never begun."""
     environment = SystemEnvironment()
     begun: list[int] = []
     ended: list[int] = []
@@ -163,14 +163,14 @@ def test_a_caller_that_stops_early_waits_for_no_pause(size: int) -> None:
     assert next(found).subject == "0"
     found.close()
     assert ended == [0]
-    assert len(begun) <= 1 + 2, "no more than there are threads"
+    assert len(begun) <= 1 + 2, "no more than the threads"
 
 
 @pytest.mark.slow
 def test_of_packs_that_fail_at_once_the_first_error_is_all_that_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A full disk fails them all; asyncio prints a traceback of each that nobody asks for."""
+    """A full disk fails all packs; asyncio prints a traceback of each one that is not awaited."""
 
     def failed(*_: object) -> asyncio.Future[list[ItemOutcome]]:
         future: asyncio.Future[list[ItemOutcome]] = asyncio.get_running_loop().create_future()

@@ -1,6 +1,6 @@
-"""Jobs that go on behind bytes that the source has not any more: tier 1 was put back meanwhile.
+"""Jobs that continue after bytes that the source lost meanwhile: tier 1 was put back.
 
-Nothing in the store tells, if it was put back to a copy of the same epoch that a kill had left.
+Nothing in the store shows it if the copy that was put back is from the same, killed epoch.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def target(tmp_path: Path) -> Path:
 def put_back(
     folder: Path, kept: Callable[[Store], object], lost: Callable[[Store], object]
 ) -> None:
-    """Let a store keep what the first call does, and nothing of what the second one does.
+    """Let a store keep the effects of the first call, and none of the second one.
 
-    It is killed and then gets the tier 1 from between the two, within one epoch.
+    It is killed and then gets back its tier 1 from between the two, within one epoch.
     """
     parts = ("tier1", "chunks", "index")
     with siltstone.open(folder) as store:
@@ -87,7 +87,7 @@ def test_a_copy_with_bytes_that_tier_1_forgot_does_not_continue(
 
 
 class Dying(LocalExecutor):
-    """Ends as if killed once a pack is done."""
+    """Ends after one pack, as if killed."""
 
     def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         for outcome in super().run(work, packs):

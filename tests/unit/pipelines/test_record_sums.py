@@ -1,4 +1,4 @@
-"""Objects in place without sums: workers read them, the owner records; jobs cover them before."""
+"""Objects in place without sums: workers read them, the owner records sums; jobs before that."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILES = {"a": text("a", 3 * BLOCK_BYTES + 77), "b": text("b", 100), "c": text("c
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A store that took three files in place without reading them, and has bytes of its own."""
+    """A store that took three files in place without reading them, and also has its own bytes."""
     made = make_store(tmp_path / "store")
     old = made / "chunks" / "old"
     old.mkdir(parents=True)
@@ -89,7 +89,7 @@ def test_an_object_that_is_not_what_was_adopted_gets_no_sums(folder: Path) -> No
 
 
 class Elsewhere:
-    """Workers whose settings file is that of another store."""
+    """Workers with the settings file of another store."""
 
     workers = 2
 
@@ -133,7 +133,8 @@ def test_a_copy_and_its_check_cover_what_has_no_sums(folder: Path, tmp_path: Pat
         assert store.segment("a").read(0, 1 << 20) == FILES["a"] + b"and more"
         assert store.segment("c").read(0, 1 << 20) == FILES["c"]
     assert compared(target) == dict.fromkeys([*FILES, "own"], OK)
-    # Without sums a byte that changed is found by the copy alone, and a lost one by its length.
+    # Without sums, only the comparison with the copy finds a changed byte; a lost one shows by
+    # the length.
     old = folder / "chunks" / "old"
     flip(old / "c", 8_000)
     (old / "b").write_bytes(b"short")

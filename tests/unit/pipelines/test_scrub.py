@@ -1,4 +1,4 @@
-"""A scrub finds what is damaged, all of it and nothing else, beside owners and collectors."""
+"""A scrub finds all damage and nothing else, while owners and collectors work."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_was_dropped_meanwhile_is_not_damage(
 
 
 class Slow:
-    """An executor that lets something happen before each pack."""
+    """An executor that calls ``before`` ahead of each item."""
 
     workers = 1
 

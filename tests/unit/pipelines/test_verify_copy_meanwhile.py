@@ -1,4 +1,4 @@
-"""Comparing a copy beside owners of its source who go on: no difference is told that is none."""
+"""Comparing a copy while the owner of its source works: no false difference is reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bring(folder: Path, target: Path) -> None:
 
 
 def compared(folder: Path, target: Path, act: Callable[[], None]) -> set[str]:
-    """Compare what the source had before ``act``."""
+    """Compare the copy with what the source had before ``act``."""
     with store_view(folder) as view:
         infos = view.segments()
         act()

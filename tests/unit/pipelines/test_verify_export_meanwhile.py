@@ -1,4 +1,4 @@
-"""Comparing an export beside an owner, and beside another export: no difference that is none."""
+"""Comparing an export while an owner or another export works: no false difference."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def written(folder: Path) -> None:
 
 
 def compared(folder: Path, function: str, act: Callable[[], None]) -> set[str]:
-    """Compare the export, with ``act`` behind the look at the segment."""
+    """Compare the export, with ``act`` after the look at the segment."""
     with store_view(folder) as view, pytest.MonkeyPatch.context() as patch:
         plain = getattr(comparing, function)
 

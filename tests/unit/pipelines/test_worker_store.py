@@ -1,4 +1,4 @@
-"""A worker whose settings lead to another store than the job's begins nothing, and names both."""
+"""A worker whose settings lead to another store than the job's does nothing and names both."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_work_begins_only_in_the_store_that_was_planned_for(
     refused = pytest.raises(siltstone.StoreError, match=f"found={found} expected={uuid}")
     with refused, WORKS[kind](wrong, uuid, other, second).open():
         pass
-    if kind != "move":  # the place that it moves to is begun by the job
+    if kind != "move":  # the job begins the place that it moves to
         with WORKS[kind](path, uuid, other, second).open():
             pass
 

@@ -1,4 +1,4 @@
-"""What somebody else put into a place of backups is no store, no turn and no generation."""
+"""A foreign file in a place of backups is no store, no turn and no generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backups of objects in place: their names may mean other bytes at another time."""
+"""Backups of objects in place: one name may stand for other bytes at another time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTENTS = (b"first!", b"second", b"a third one")
 
 
 def write_on(folder: Path, data: bytes) -> None:
-    """Let the store make a segment again in a legacy layout, whose names are those of offsets."""
+    """Let the store make a segment again in a legacy layout, where files are named by offsets."""
     layout = folder / "chunks" / "old"
     if layout.exists():
         drop(folder)

@@ -1,7 +1,7 @@
-"""Whoever makes, collects or restores backups may die at any change of storage.
+"""A process that makes, collects or restores backups may die at any change of storage.
 
 Injected: the death at the n-th create, write or delete in the place of backups, or in the new
-store's long-term storage, before it, half of it, or behind it; nothing works afterwards.
+store's long-term storage, before it, in the middle or after it; nothing works afterwards.
 Must hold: what is listed is whole, what was whole stays so, and the same call again succeeds.
 """
 
@@ -66,7 +66,7 @@ def place(tmp_path: Path) -> Path:
 def dying(
     monkeypatch: pytest.MonkeyPatch, where: tuple[object, str], mortal: Mortal
 ) -> Callable[[], None]:
-    """Let clients that ``where`` makes die with ``mortal``; return what ends that."""
+    """Let storages that ``where`` makes die with ``mortal``; return a call that ends this."""
     module, name = where
     make = getattr(module, name)
     monkeypatch.setattr(module, name, lambda *args: mortal.wrap(make(*args)))
@@ -98,7 +98,7 @@ def test_a_backup_that_died_anywhere_is_not_listed_and_continues(
                 create_backup(folder, place, executor=LocalExecutor(1), takeover=True)
             alive()
             listed = [found for found in list_backups(place) if found.number > 1]
-            # What is listed is whole, though one of its two records may be missing.
+            # A listed backup is whole, although one of its two records may be missing.
             assert {found.subject.split("/")[2] for found in verify_backups(place).findings} <= {
                 "generations"
             }
@@ -172,7 +172,7 @@ def test_a_restore_that_died_anywhere_continues(
         if (target / "siltstone.yaml").exists():
             break
     assert number > 3
-    # What the tries left is found by a sweep.
+    # A sweep finds the remains of the attempts.
     assert content_of(target, fine=("warning", "garbage")) == expected
 
 
@@ -207,7 +207,7 @@ def test_a_backup_whose_turn_went_before_its_record_came_is_none(
     state = BackupPlace.state
 
     def late(self: BackupPlace, backup: Backup) -> None:
-        # It stood still behind its last look: what nobody names is garbage for who came meanwhile.
+        # It was paused after its last look: for a newer holder, unnamed objects are garbage.
         assert collect_backups(place, takeover=True).count > 0
         state(self, backup)
 
@@ -229,7 +229,7 @@ def test_a_collection_that_lost_its_turn_takes_nothing_of_the_next_one(
     made: list[int] = []
 
     def late(self: BackupPlace, kind: str) -> dict[str, int]:
-        # Objects of a generation that came behind the look at what generations name.
+        # Objects of a generation that was made after the look at what generations name.
         if not made:
             made.append(1)
             made.append(create_backup(folder, place, takeover=True).backup.generation)
@@ -265,7 +265,7 @@ def test_the_beginning_of_a_record_is_no_generation_and_is_collected(
 def test_a_turn_that_was_had_meanwhile_makes_no_second_generation_of_its_number(
     folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One stands still before its claim while another one makes a whole generation."""
+    """One backup is paused before its claim while another one makes a whole generation."""
     made: list[BackupReport] = []
     described = lease._this_process
 
@@ -307,7 +307,7 @@ def test_a_turn_of_a_dead_process_needs_no_takeover(
 
 
 def _rounds(folder: Path, place: Path, tmp_path: Path, count: int, seed: int) -> None:
-    """Kill the command again and again; in between, the store goes on."""
+    """Kill the command again and again; the store continues in between."""
     chance = random.Random(seed)
     command = [sys.executable, "-m", "siltstone", "-q", "--store", str(folder)]
     kept = {}

@@ -1,4 +1,4 @@
-"""Backups and restores by tasks: tried twice, living on when given up, on other machines."""
+"""Backups and restores by tasks: tried twice, alive after they were given up, on other machines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Tried:
-    """Runs all that it is given several times; ``seen`` is called between the tries."""
+    """Runs all its work twice; ``seen`` is called after each attempt."""
 
     workers = 2
 
@@ -73,14 +73,14 @@ def test_tasks_that_run_twice_make_one_whole_backup(folder: Path, tmp_path: Path
 
     executor = Tried(use=use, seen=look)
     if use == 1:
-        # The driver takes away what the try left whose outcomes it never heard, each time.
+        # Each time, the driver removes the remains of the attempt whose outcomes it never heard.
         with pytest.raises(PipelineError, match="another program writes to the place"):
             create_backup(folder, place, executor=executor)
         assert executor.rounds == 3
         executor = Tried(use=0, seen=look)
     report = create_backup(folder, place, executor=executor)
     assert report.copied_fragments + report.found_fragments == 5
-    # A second try, which may live on when the first one counts, leaves every object alone.
+    # A second attempt, which may live on after the first one counts, leaves every object alone.
     for before, after in zip(stood[::2], stood[1::2], strict=True):
         assert before == after
     assert verify_backups(place).findings == ()
@@ -91,7 +91,7 @@ def test_tasks_that_run_twice_make_one_whole_backup(folder: Path, tmp_path: Path
 
 
 class Halves:
-    """Leaves half an object for each fragment, as a task that is killed does; then works."""
+    """Leaves half an object for each fragment, as a killed task does; then works."""
 
     workers = 2
 
@@ -127,7 +127,7 @@ def test_what_a_killed_task_left_is_copied_again(folder: Path, tmp_path: Path) -
 
 
 class Overtaken:
-    """Hears of its tasks when somebody else has taken the turn and made a whole generation."""
+    """Returns outcomes only after another driver took the turn and made a whole generation."""
 
     workers = 2
 
@@ -158,7 +158,7 @@ def test_a_driver_whose_turn_was_taken_deletes_nothing_of_the_next_one(
 
 
 class Elsewhere:
-    """Gives workers another work than the driver meant, as another machine does."""
+    """Gives workers other work than the driver meant, as another machine may do."""
 
     workers = 2
 
@@ -213,7 +213,7 @@ def test_tasks_that_run_twice_make_one_whole_store(folder: Path, tmp_path: Path,
     stood: list[dict[Path, int]] = []
     executor = Tried(use=use, seen=lambda: stood.append(chunks_of(new)))
     if use == 1:
-        # The driver takes away what the try left whose outcomes it never heard, each time.
+        # Each time, the driver removes the remains of the attempt whose outcomes it never heard.
         with pytest.raises(PipelineError, match="another program writes to the new place"):
             restore_backup(place, new, executor=executor)
         assert executor.rounds == 3
@@ -221,7 +221,7 @@ def test_tasks_that_run_twice_make_one_whole_store(folder: Path, tmp_path: Path,
         executor = Tried(use=0, seen=lambda: stood.append(chunks_of(new)))
     report = restore_backup(place, new, executor=executor)
     assert report.chunks + report.found == 5
-    # A second try, which may live on when the first one counts, leaves every chunk alone.
+    # A second attempt, which may live on after the first one counts, leaves every chunk alone.
     for before, after in zip(stood[::2], stood[1::2], strict=True):
         assert before == after
     assert not list((new / "chunks" / "system").glob("store-*"))

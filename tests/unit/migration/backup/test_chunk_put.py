@@ -1,4 +1,4 @@
-"""A long chunk is made without all of it in memory; what fails is never as long as it."""
+"""A long chunk is made without all of it in memory; a failed one is never of full length."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PATTERN: Final = os.urandom(MIB)
 
 
 class _Joining(WrappedChunkStorage):
-    """A service that neither appends nor streams, and joins by itself."""
+    """A service that neither appends nor streams, but joins natively."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(NfsChunkStorage(folder))
@@ -61,7 +61,7 @@ class _Joining(WrappedChunkStorage):
 
 
 class _Appending(WrappedChunkStorage):
-    """A service that appends, and does not stream."""
+    """A service that appends but does not stream."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -111,7 +111,7 @@ def test_a_long_chunk_is_never_in_memory_as_a_whole(storage: ChunkStorage, tmp_p
 
 
 class _Creating(_Joining):
-    """A service that makes chunks by one call each, and no other way."""
+    """A service that makes a chunk only by one call."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -120,7 +120,7 @@ class _Creating(_Joining):
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
-    """What is long is short here; the length of a chunk of several parts."""
+    """Make the limits small; return the length of a chunk of several parts."""
     monkeypatch.setattr(chunk_put, "WHOLE_BYTES_MAX", 100)
     monkeypatch.setattr(chunk_put, "PART_BYTES", 64)
     return 300

@@ -1,4 +1,4 @@
-"""A backup has all that was acknowledged before it began; a restore has every byte of it."""
+"""A backup has everything that was acknowledged before it began; a restore has all its bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["tmp_path"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A store whose chunks have 64 KiB."""
+    """A store with chunks of 64 KiB."""
     return make_store(tmp_path / "store", chunk_bytes=64 * KIB, containers=1)
 
 
@@ -78,7 +78,7 @@ def test_a_restored_store_has_every_byte_and_continues(place: Path, tmp_path: Pa
         assert found is not None
         assert found.value == b"value"
         assert [rule.name for rule in store.retention()] == ["s0"]
-        # A repeat of what the backup has is known.
+        # A repeat of an append in the backup is recognised.
         again = store.segment("s0").writer("w").append(b"once", sequence=7)
         assert again == len(expected["s0"].data) - 4
         store.segment("s1").append(b"more")
@@ -148,7 +148,7 @@ def test_a_later_backup_moves_what_is_new_and_no_more(
         store.segment("new").flush()
         third = create_backup(folder, place)
         assert (third.copied_fragments, third.copied_bytes) == (1, 100)
-        # The same chunk has more now: the block that was not whole comes once more.
+        # The same chunk has more now: the block that was not whole is copied again.
         store.segment("new").append(noise(200))
         store.segment("new").flush()
         fourth = create_backup(folder, place)
@@ -203,10 +203,10 @@ def test_generations_go_and_what_they_alone_named_is_collected(
 def test_the_owner_continues_while_a_backup_is_made(
     folder: Path, place: Path, tmp_path: Path
 ) -> None:
-    """Appends, truncations, deletes and garbage collection go on while backups are made.
+    """Appends, truncations, deletes and garbage collection continue while backups are made.
 
-    A backup has at least what was acknowledged before it began, at most what was when it ended,
-    and all of it is of one moment for each container.
+    A backup has at least what was acknowledged before it began, at most what was acknowledged when
+    it ended, and everything in it is of one moment for each container.
     """
     stop = threading.Event()
     bounds: list[tuple[int, int]] = []
@@ -248,7 +248,7 @@ def test_the_owner_continues_while_a_backup_is_made(
     for number, (low, high) in enumerate(bounds, 1):
         restore_backup(place, tmp_path / f"new{number}", number)
         found = content_of(tmp_path / f"new{number}")
-        # One append may be durable whose acknowledgement the thread has not written down yet.
+        # One append may be durable before the thread has noted its acknowledgement.
         assert low <= len(found["log"].data) <= high + 7_919
         assert found["log"].data == data[: len(found["log"].data)]
         assert found["other"].data == others[found["other"].start :]
@@ -291,7 +291,7 @@ def test_damage_in_the_store_is_told_and_makes_no_silent_hole(
     assert list_backups(place) == []
     report = create_backup(folder, place, allow_missing=True)
     assert {Path(name).parent.name for name in report.missing} == {"a", "b"}
-    assert report.found_fragments == 1, "what came before is not copied again"
+    assert report.found_fragments == 1, "what was copied before is not copied again"
     findings = verify_backups(place).findings
     assert {(found.status, Path(found.subject).parent.name) for found in findings} == {
         ("absent", "a"),
@@ -337,7 +337,7 @@ def test_whatever_of_a_backup_is_damaged_or_gone_is_named(
             assert found[0].status == ("missing" if kind == "gone" else "damaged"), (name, kind)
             target = tmp_path / f"new{number}{kind}"
             if "/generations/" in name or whole.startswith(b"MANIFEST-"):
-                # It is there twice; or it names the manifest, which its own name does too.
+                # It exists twice; or it names the manifest, as its own name does.
                 restore_backup(place, target)
                 assert content_of(target) == expected
             else:
@@ -434,7 +434,7 @@ def test_a_full_place_is_told_and_the_store_is_untouched(
 
 
 class _Still(SystemEnvironment):
-    """A clock that stands, and waits that are only noted."""
+    """A stopped clock, and waits that are only noted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -455,7 +455,7 @@ def test_small_objects_wait_for_the_rate_as_well(place: Path) -> None:
     for number in range(5):
         storage.create(f"o{number}", [bytes(64 * KIB)])
     storage.close()
-    # The first second is free; each wait is for what came before it.
+    # The first second is free; each wait is for the objects before.
     assert environment.waited == [1.0, 2.0, 3.0]
 
 
@@ -500,7 +500,7 @@ def test_objects_in_place_without_sums_are_backed_up_too(
     with siltstone.open(tmp_path / "new") as store:
         assert content(store) == expected
         assert [found for found in store.check(deep=True) if found.severity == "damage"] == []
-    # The place has a sum of its own.
+    # The place has its own sum.
     stored = next(place.rglob("object.*.0-600000"))
     damage(stored, 7)
     assert [found.status for found in verify_backups(place).findings] == ["damaged"]

@@ -1,4 +1,4 @@
-"""Bytes are written while others are still read: damage on the way never becomes a whole object."""
+"""Bytes are written while others are still read: damage in transit makes no whole object."""
 
 from __future__ import annotations
 

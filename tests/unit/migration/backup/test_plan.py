@@ -1,4 +1,4 @@
-"""Which fragments of chunks a backup keeps and which have to come, by what earlier ones have."""
+"""Which fragments of chunks a backup keeps, and which it copies, given the earlier ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def row_of(length: int, name: str = "c", *, chunk_id: int = 7, session_id: int =
 def plan_of(
     row: ChunkRows, known: dict[str, BackupChunk], lengths: dict[str, int]
 ) -> tuple[ChunkPlan, BackupChunk]:
-    """The plan, and what the generation says of the chunk once all has come."""
+    """The plan, and the chunk's entry in the generation after everything was copied."""
     (plan,) = plan_chunks("folder/", [row], known, lengths)
     for item in plan.items:
         assert item.name == "folder/" + fragment_name(plan.name + plan.mark, item.start, item.stop)
@@ -47,7 +47,7 @@ def objects_of(chunk: BackupChunk) -> dict[str, int]:
 
 
 def check_whole(chunk: BackupChunk, length: int) -> None:
-    """Its fragments give every byte, each from where it stands in the chunk."""
+    """Its fragments cover every byte, each from its place in the chunk."""
     end = 0
     for fragment in chunk.fragments:
         assert fragment.start <= end < fragment.stop <= fragment.start + FRAGMENT_BYTES

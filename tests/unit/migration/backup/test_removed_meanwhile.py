@@ -1,6 +1,6 @@
-"""Restores, checks and lists of backups beside somebody who removes or makes a generation.
+"""Restores, checks and lists of backups while a generation is removed or made.
 
-What must hold: what is there is restored, checked and listed; of what was removed that is said.
+What must hold: what exists is restored, checked and listed; what was removed is reported so.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Act = Callable[[Path], None]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Two generations; the newer one has what the older one lacks."""
+    """Two generations; the newer one has objects that the older one lacks."""
     store = make_store(tmp_path / "store", containers=1)
     for name in ("a", "b"):
         with siltstone.open(store) as opened:
@@ -55,7 +55,7 @@ def remove_newest(place: Path) -> None:
 
 @contextmanager
 def stopped(place: Path, act: Act, number: int) -> Iterator[list[str]]:
-    """The ``number``-th look into the place comes behind ``act``."""
+    """The ``number``-th look into the place comes after ``act``."""
     calls: list[str] = []
 
     def after_act(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,7 +77,7 @@ def stopped(place: Path, act: Act, number: int) -> Iterator[list[str]]:
 def stopped_anywhere(
     place: Path, act: Act, work: Callable[[Path], None], *, step: int = 1
 ) -> Iterator[int]:
-    """Do the work with ``act`` before some of its looks, always on a copy of the place."""
+    """Do the work with ``act`` before one of its looks, each time on a copy of the place."""
     for number in count(1, step):
         copy = place.with_name("copy")
         shutil.copytree(place, copy)

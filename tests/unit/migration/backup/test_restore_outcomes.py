@@ -1,4 +1,4 @@
-"""Backups and restores that get no answer for a chunk, and restores with a damaged one."""
+"""Backups and restores without an answer for a chunk, and restores with a damaged chunk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Case = tuple[Path, dict[str, Seen]]
 
 @pytest.fixture
 def backed_up(tmp_path: Path) -> Case:
-    """A place with three chunks, and what is in them."""
+    """A place with three chunks, and their content."""
     folder = make_store(tmp_path / "store", chunk_bytes=64 * KIB, containers=1)
     with siltstone.open(folder) as store:
         for name in NAMES:
@@ -41,7 +41,7 @@ def backed_up(tmp_path: Path) -> Case:
 
 
 class _Silent(WrappedChunkStorage):
-    """Never answers for the bytes of one segment's chunk."""
+    """Never answers reads of one segment's chunk."""
 
     def __init__(self, inner: ChunkStorage, segment: str) -> None:
         super().__init__(inner)
@@ -73,7 +73,7 @@ def test_a_place_that_does_not_answer_makes_no_store_without_the_chunk(
         with pytest.raises(PipelineError, match=rf"the place did not answer: .*/{segment}/"):
             restore_backup(place, tmp_path / "new", allow_missing=allow_missing)
     assert not (tmp_path / "new" / "siltstone.yaml").exists()
-    # What the first try has brought stays, and the next one goes on with what of it is whole.
+    # The chunks of the first attempt stay, and the next one continues with the whole ones.
     came = (tmp_path / "new" / "chunks" / "data").rglob("*.chunk")
     damage(next(chunk for chunk in came if chunk.stat().st_size == 50_000), 40_000)
     report = restore_backup(place, tmp_path / "new")
@@ -99,7 +99,7 @@ def test_a_store_that_does_not_answer_makes_no_backup_without_the_chunk(
         ):
             create_backup(folder, place, allow_missing=allow_missing)
         assert list_backups(place) == []
-    # What came stays, and the next backup goes on with what of it is whole.
+    # Copied fragments stay, and the next backup continues with the whole ones.
     came = place.rglob("*.chunk.*")
     damage(next(chunk for chunk in came if chunk.stat().st_size == 50_000), 40_000)
     report = create_backup(folder, place)
@@ -142,7 +142,7 @@ def test_what_a_try_brought_whole_is_not_brought_again_and_what_is_longer_is(
         with pytest.raises(PipelineError):
             restore_backup(place, new, executor=LocalExecutor(1))
     whole = sorted((new / "chunks" / "data").rglob("*.chunk"))
-    # The third one was begun.
+    # The third one was only begun.
     assert [path.stat().st_size for path in whole] == [50_000, 50_000, 0]
     with whole[0].open("ab") as file:
         file.write(b"more")

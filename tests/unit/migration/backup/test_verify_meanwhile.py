@@ -1,6 +1,6 @@
-"""The check of backups beside somebody who removes and makes generations.
+"""The check of backups while generations are removed and made.
 
-What must hold: nothing of a place that is sound is told to be wrong, wherever the check was.
+What must hold: in a sound place, nothing is reported as wrong, wherever the check was.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CALLS_BETWEEN = 16
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Two generations; the older one has what the newer one lacks."""
+    """Two generations; the older one has objects that the newer one lacks."""
     siltstone.init(tmp_path / "store")
     for name in ("a", "b"):
         with siltstone.open(tmp_path / "store") as store:
@@ -73,7 +73,7 @@ def make(place: Path, store: Path) -> Iterator[None]:
 
 @contextmanager
 def meanwhile(steps: Iterator[None], number: int) -> Iterator[list[int]]:
-    """From the ``number``-th call of storage on, each call comes behind a step."""
+    """From the ``number``-th call of storage on, each call comes after a step."""
     calls: list[int] = [0]
     busy: list[bool] = []
 

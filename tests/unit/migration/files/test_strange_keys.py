@@ -1,4 +1,4 @@
-"""Objects in a bucket whose keys no chunk can have: named, and never left out in silence."""
+"""Objects in a bucket whose keys no chunk can have: named, and never left out silently."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Bucket = Callable[[Mapping[str, bytes]], ChunkStorage]
 
 
 def retrying(storage: ChunkStorage) -> ChunkStorage:
-    """As a store has it."""
+    """The storage as a store opens it."""
     return RetryingChunkStorage(storage, SystemEnvironment(), Retries(attempts=2, deadline_s=10))
 
 
 @pytest.fixture(params=["s3", "gcs", "azure"])
 def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
-    """A bucket that holds these objects, as another program wrote them."""
+    """A bucket with these objects of another program."""
     if request.param == "s3":
         with running(S3Stub()) as s3, closing(S3ChunkStorage(s3.settings())) as of_s3:
 

@@ -1,4 +1,4 @@
-"""Comparing segments with the files that they were made of, beside an owner who truncates them."""
+"""Comparing segments with the files they were made from, while an owner truncates them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random lives of legacy segments, with deaths: what is found is what the original would read."""
+"""Random lives of legacy segments, with deaths: findings are what the original would read."""
 
 from __future__ import annotations
 

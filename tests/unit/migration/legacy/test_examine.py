@@ -1,4 +1,4 @@
-"""Layouts to which something happened: what is imported, and what is refused for which reason."""
+"""Damaged or unusual layouts: what is imported, and what is refused for which reason."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_bytes_after_a_torn_entry_are_told() -> None:
 
 
 def test_an_entry_that_lacks_its_end_alone_counts_with_its_chunk() -> None:
-    """The original reads it, and goes on writing there."""
+    """The original reads it, and continues to write there."""
     place = of_texts({**TWO, "a$header": TWO["a$header"][:-1]}, "a$offset.0")
     found = one(place)
     assert (found.length, bytes_of(place, found)) == (5, b"abcde")
@@ -343,7 +343,7 @@ def test_a_source_of_which_some_chunks_are_listed() -> None:
 
 
 def test_a_nested_concat_that_the_original_would_misread() -> None:
-    """Its offsets never fall, so the original opens it, and gives other bytes."""
+    """Its offsets never decrease, so the original opens it but returns other bytes."""
     header = "maxsize=9&0=a$offset.0&concat=2@1&maxsize=9&0=b$offset.0&concat=1@3&maxsize=9&0=c&"
     files = {"a$header": header, "a$offset.0": "a", "b$offset.0": "bbb", "c": "cc"}
     assert reason(files) is Reason.NESTED_CONCAT
@@ -396,7 +396,7 @@ LINKED: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("link", "refused"), LINKED.values(), ids=LINKED)
 def test_what_a_link_may_lead_to_is_refused(tmp_path: Path, link: str, refused: str) -> None:
-    """What the original reads through it would be missing, and a head looks truncated then."""
+    """The bytes that the original reads through it would be missing, or the head seem truncated."""
     files = {**TWO, "b$header": "maxsize=3&0=s/b$offset.0&3=b$offset.3&", "b$offset.3": "b"}
     (tmp_path / "place" / "s").mkdir(parents=True)
     for key, data in {**files, "s/b$offset.0": "bbb"}.items():

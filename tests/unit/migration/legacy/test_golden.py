@@ -1,4 +1,4 @@
-"""Every segment that a real RollingStorage left is found as the original reads it."""
+"""Every segment of a real RollingStorage is found as the original reads it."""
 
 from __future__ import annotations
 

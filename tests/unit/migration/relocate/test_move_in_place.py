@@ -1,4 +1,4 @@
-"""Stores with objects in place go on elsewhere: their names may have had other bytes before."""
+"""Stores with objects in place move elsewhere: the names may have had other bytes before."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_name_that_comes_again_has_its_own_bytes_at_the_new_place(
     with siltstone.open(folder) as store:
         assert store.segment("a").read(0, 99) == b"third!"
         assert store.segment("b").read(0, 99) == b"kept"
-    # Back, where the bytes are the same ones: no file is made again.
+    # Back to the old place, where the bytes are the same: no file is made again.
     files = [folder / "chunks" / "old" / "file", folder / "chunks" / "kept"]
     before = [file.stat().st_ino for file in files]
     old = folder / "old.yaml"

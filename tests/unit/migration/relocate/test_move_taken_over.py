@@ -1,9 +1,9 @@
-"""Somebody takes a store over, or opens it, while it is switched to another place.
+"""A store is taken over or opened while it is switched to another place.
 
-Injected: an owner who takes over at one moment of the switch, and writes; one who read what the
-store is before the switch, and claims it behind that.
-Must hold: the switch is refused, what he writes is there, and the new place is nobody's; or he is
-refused, and the new place has all.
+Injected: an owner that takes over at one moment of the switch, and writes; an owner that read the
+settings of the store before the switch, and claims it afterwards.
+Must hold: the switch is refused, what this owner wrote is there, and the new place belongs to no
+store; or the owner is refused, and the new place has everything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A store goes on at another place with every byte; nothing is switched that is not all there."""
+"""A store continues at another place with every byte; a switch requires all of them there."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def new(folder: Path) -> Path:
-    """The settings of the new place, a folder."""
-    return moved_settings(folder, "new.yaml", folder / "elsewhere")
+    """The settings file of the new place, a folder."""
+    return beside(folder, "new.yaml", folder / "elsewhere")
 
 
 def fill(store: siltstone.Store, round_number: int) -> None:
@@ -69,7 +69,7 @@ def with_chunks(folder: Path) -> dict[str, Seen]:
 
 
 def unchanged(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
-    """Whether nothing of the old place is another one, but for the name of the store."""
+    """Whether nothing changed in the old place, except the name of the store."""
     moved = {"system/store-moved" if k == "system/store" else k: v for k, v in before.items()}
     return moved == after
 
@@ -107,7 +107,7 @@ def test_a_store_is_copied_while_it_works_and_then_switched(folder: Path, new: P
         expected = content(store)
     assert expected["s2"].data.endswith(b"only in tier 1, and more")
     assert content_of(folder) == expected
-    # The old place is no store any more, so nobody goes on there by mistake.
+    # The old place is no store any more, so no owner continues there by mistake.
     assert unchanged(before, files(folder / "chunks"))
     with pytest.raises(StoreNotFoundError):
         siltstone.open(folder / "siltstone.yaml.before-switch")
@@ -144,7 +144,7 @@ def test_a_switch_that_died_anywhere_is_repeated(
                     again = switch_storage(folder, new)
                     assert (again.objects, again.settings) == (0, folder / "siltstone.yaml")
                     return
-            # Either it can be opened where it is, or nobody can open it until the call is repeated.
+            # Either it can be opened in its place, or not at all until the call is repeated.
             try:
                 assert content_of(folder) == expected
             except StoreNotFoundError:
@@ -254,7 +254,7 @@ def test_nothing_is_switched_that_is_not_all_there(
         with pytest.raises(StoreError, match="not at the new place as it should be"):
             switch_storage(folder, new)
     assert content_of(folder) == expected
-    # The chunk that is missing has to be copied again, and its source is damaged now.
+    # The missing chunk has to be copied again, and its source is now damaged.
     damage(paths[0], 17)
     for path in (folder / "elsewhere" / "data").rglob("*.chunk"):
         path.unlink()

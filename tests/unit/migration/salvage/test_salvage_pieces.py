@@ -1,4 +1,4 @@
-"""Salvage without a store: names of folders, pieces over pieces, and what may be called what."""
+"""Salvage without a store: names of folders, pieces over pieces, and the verdicts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_chunk_tells_its_segment_epoch_and_place() -> None:
         ([(0, 10, "a"), (6, 9, "b")], [(0, 6, "a"), (6, 9, "b")], 0),
         # A merge of both.
         ([(0, 5, "a"), (5, 5, "b"), (0, 10, "m")], [(0, 10, "m")], 0),
-        # A merge that died, or the end of the segment: nobody knows.
+        # A merge that died, or the end of the segment: that cannot be known.
         ([(0, 10, "a"), (2, 3, "b")], [(0, 2, "a"), (2, 3, "b"), (5, 5, "a")], 1),
         (
             [(0, 4, "a"), (4, 4, "b"), (8, 4, "c"), (2, 8, "m")],
