@@ -26,7 +26,7 @@ Content = dict[str, dict[str, str]]
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Content]]:
-    """A store without tier 1, with a chunk of the table log for each round; its tables each time."""
+    """A store without tier 1, with a chunk of the table log for each round; tables by round."""
     folder = made(tmp_path_factory.mktemp("older") / "store")
     with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
         file.write("\nflush:\n  age: 1h\n  table_age: 1h\n")

@@ -1,4 +1,4 @@
-"""A concat of many extents: slices that nobody sees, one transaction that shows them, undoing."""
+"""A concat of many extents: hidden slices, one transaction that shows them, and undoing."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_what_was_not_shown_goes_without_a_trace(
 @pytest.mark.slow
 @pytest.mark.parametrize("slices", [1, 2, 3])
 async def test_what_was_not_shown_of_an_empty_target_goes_as_well(slices: int) -> None:
-    """Of an empty target the placed extents begin at 0, and below that there is nothing to ask."""
+    """The placed extents of an empty target begin at 0; there is no offset below to look at."""
     world, _ = await prepared(target=0)
     await world.segments.close_chunk(2)
     for _ in range(slices):
@@ -286,7 +286,7 @@ async def test_extents_of_a_merged_source_are_placed_where_they_are_now() -> Non
 
 
 async def test_a_concat_at_once_takes_what_others_left_away_first() -> None:
-    """Of both: the source may have been the target of a concat that gave up."""
+    """From both: the source may have been the target of a concat that gave up."""
     for left in (1, 2):
         world = World()
         target = await write_chunks(world, 1, [5])

@@ -1,7 +1,7 @@
-"""Chunks and segments of several GiB: no offset is cut to 31 or 32 bits anywhere.
+"""Chunks and segments of several GiB: no offset is cut to 31 or 32 bits.
 
-The storage holds no such bytes: block ``k`` of a huge chunk begins with its number and is zero
-behind it, so it can be made up whenever it is read, and its sum is known.
+The storage does not hold these bytes: block ``k`` of a huge chunk is its number and then zeros, so
+it can be generated whenever it is read, and its sum is known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HUGE = "huge"
 
 
 def made_up(offset: int, length: int) -> bytes:
-    """What a huge chunk holds there."""
+    """The bytes of a huge chunk in this range."""
     first, last = offset // BLOCK_BYTES, (offset + length - 1) // BLOCK_BYTES
     whole = b"".join(
         block.to_bytes(8, "big") + bytes(BLOCK_BYTES - 8) for block in range(first, last + 1)
@@ -43,7 +43,7 @@ def sums() -> list[int]:
 
 
 def huge(world: World, segment_id: int, sums: list[int]) -> None:
-    """Let a segment consist of two huge chunks that take no bytes any more."""
+    """Let a segment consist of two closed, huge chunks."""
     world.layouts.add(segment_id)
     rows = world.layouts.rows
     rows.extents[segment_id] = []
@@ -71,7 +71,7 @@ def huge(world: World, segment_id: int, sums: list[int]) -> None:
 
 
 def serve(world: World) -> None:
-    """Let the storage make huge chunks up."""
+    """Let the storage generate huge chunks."""
     inner = world.storage.inner
     read_into, stat = inner.read_into, inner.stat
 
@@ -100,7 +100,7 @@ def world_of(sums: list[int], *segment_ids: int) -> World:
 
 
 def expected(offset: int, length: int) -> bytes:
-    """What a segment of huge chunks holds there."""
+    """The bytes of a segment of huge chunks in this range."""
     found = b""
     while length:
         index, at = divmod(offset, LENGTH)

@@ -1,4 +1,4 @@
-"""Segments of 10,000 chunks: how many transactions and looks at rows their end takes."""
+"""Segments of 10,000 chunks: how many transactions and reads of rows their end takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 
 
 class CountingStore(MemoryLayoutStore):
-    """Counts the extents that are looked at."""
+    """Counts the extents that are read."""
 
     looked_at = 0
 
@@ -30,7 +30,7 @@ class CountingStore(MemoryLayoutStore):
 
 @dataclass
 class Cost:
-    """What an operation took.
+    """What an operation cost.
 
     Attributes:
         transactions: how many.
@@ -44,7 +44,7 @@ class Cost:
 
 
 async def cost_of(chunks: int, end: Callable[[World], Awaitable[object]]) -> Cost:
-    """The cost of ``end`` for segment 1, which has so many chunks."""
+    """The cost of ``end`` for segment 1 of ``chunks`` chunks."""
     store = CountingStore()
     world = World(WRITE_ONCE, settings=small(1), layouts=store)
     world.layouts.add(1)
@@ -53,7 +53,7 @@ async def cost_of(chunks: int, end: Callable[[World], Awaitable[object]]) -> Cos
     world.calls.clear()
     store.looked_at = 0
     await end(world)
-    assert not world.calls, "no request, and so no byte of it is read or written"
+    assert not world.calls, "no request, so none of its bytes is read or written"
     rows = [
         len(c.extents_removed) + len(c.extents_put) + len(c.chunks_put) + len(c.chunks_dropped)
         for c in store.commits
@@ -99,4 +99,4 @@ async def test_the_cost_is_bounded_by_transaction_and_linear_in_all(
         cost = await cost_of(chunks, end)
         assert cost.rows_max <= ROWS_PER_SLICE
         assert cost.transactions <= -(-chunks // per_slice) + 1
-        assert cost.looked_at <= 4 * chunks, "each is looked at a few times"
+        assert cost.looked_at <= 4 * chunks, "each is read a few times"

@@ -1,4 +1,4 @@
-"""Each invariant holds for what is right and names itself for what is wrong."""
+"""Each invariant holds for right rows, and is named for wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which chunks come out of writes, concats, merges and truncations, and what is in them.
+"""Which chunks result from writes, concats, merges and truncations, and their content.
 
 Every row says how long the chunks are. The bytes are compared after each step with a plain
 ``bytes``, and every invariant is checked.
@@ -26,7 +26,7 @@ RULES = MergeRules(small_bytes=20, chunk_bytes=30, count_min=2)
 
 
 async def whole_is(world: World, segment_id: int, whole: bytes) -> None:
-    """All of it, and every part of it, is what was written."""
+    """The whole segment, and every part of it, is what was written."""
     start = world.layouts.states[segment_id].start_offset
     assert await world.read(segment_id, start, len(whole) + 9) == whole[start:]
     step = max(1, len(whole) // 12)
@@ -83,7 +83,7 @@ async def test_a_stray_byte_after_each_write_costs_a_chunk_each(name: str) -> No
 
 
 def spoil(world: World, segment_id: int, index: int) -> None:
-    """Let a byte that nobody committed lie behind a chunk."""
+    """Put an uncommitted byte at the end of a chunk."""
     world.content(world.segments.chunks(segment_id)[index].chunk.name).extend(b"!")
 
 
@@ -106,7 +106,7 @@ async def test_every_owner_begins_a_chunk(name: str, stray: bool) -> None:
     await whole_is(world, 1, whole)
 
 
-# --- concats, and the merges behind them ----------------------------------------------------------
+# --- concats, and the merges after them -----------------------------------------------------------
 
 GRID: list[tuple[list[int], list[int], list[int]]] = [
     ([10], [1, 1, 1, 3, 1, 1, 3, 1, 3], [25]),

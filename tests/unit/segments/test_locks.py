@@ -1,4 +1,4 @@
-"""Locks of segments: who gets many of them never waits, and is never waited behind in a circle."""
+"""Locks of segments: a caller that takes many never waits, so no circle of waiters arises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def test_only_locks_that_are_neither_held_nor_awaited_are_taken() -> None:
     waiter = asyncio.create_task(promised.acquire())
     await asyncio.sleep(0)
     promised.release()
-    assert not promised.locked(), "let go, but promised to the waiter, who has not run yet"
+    assert not promised.locked(), "released, but promised to the waiter, which has not run yet"
     holding = locks.hold_free([1, 2, 3])
     entering = holding.__aenter__()
     with pytest.raises(StopIteration) as entered:  # it would not stop there if it waited

@@ -1,4 +1,4 @@
-"""Several segments in one chunk: what it costs, what it leaves behind, and who waits for whom."""
+"""Several segments in one chunk: what it costs, what it leaves, and which calls wait."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_writers_and_lengths_go_with_each_run() -> None:
 
 
 def while_creating(world: World, then: Callable[[], None]) -> None:
-    """Let ``then`` happen in the middle of the next create."""
+    """Call ``then`` in the middle of the next create."""
 
     def decide(call: Call) -> Fault | None:
         if call.verb == "create":
@@ -273,7 +273,7 @@ async def test_a_segment_that_is_being_changed_is_passed_over() -> None:
     async with world.segments.lock(2):
         waiter = asyncio.create_task(world.segments.write(2, 0, [data(10, 2)]))
         assert await pack(world, [1, 2, 3]) == 2
-    # Let go, but promised to the waiter, who has not run yet.
+    # Released, but promised to the waiter, which has not run yet.
     assert await pack(world, [2, 4]) == 0
     assert await waiter == 10
     assert world.chunk_lengths(2) == [10]

@@ -1,4 +1,4 @@
-"""Reads at a place: what is remembered of blocks, and what is not."""
+"""Reads at a place: what is remembered about blocks, and what is not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = "version"
 
 
 async def made(length: int) -> tuple[World, bytes, ReadPlace]:
-    """One chunk that still grows, its bytes and its place."""
+    """A world with one growing chunk, its bytes and its place."""
     world = World()
     world.layouts.add(1)
     whole = data(length)
@@ -34,7 +34,7 @@ async def made(length: int) -> tuple[World, bytes, ReadPlace]:
 
 
 def unchanging(world: World) -> ReadNow:
-    """Reads chunks that seem to stay as they are, whatever is written."""
+    """Reads of chunks that seem unchanged, whatever is written."""
 
     def read_now(name: str, offset: int, buffer: memoryview | bytearray) -> str | None:
         count = world.storage.inner.read_into(name, offset, buffer)
@@ -105,7 +105,7 @@ async def test_while_storage_is_slow_reads_are_ordinary_so_that_some_are_read_ah
 async def test_what_changes_after_a_read_is_not_remembered_as_verified() -> None:
 
     def changing(world: World, versions: Iterator[str]) -> ReadNow:
-        """A chunk that is written to behind each read, before its version is asked for."""
+        """Reads of a chunk that is written to after each read, before its version is read."""
 
         def read_now(name: str, offset: int, buffer: memoryview | bytearray) -> str:
             world.storage.inner.read_into(name, offset, buffer)
@@ -123,9 +123,9 @@ async def test_what_changes_after_a_read_is_not_remembered_as_verified() -> None
     assert inside.context(world.segments).blocks.version(place.chunk.name, 0, 1) == "a"
 
 
-@pytest.mark.parametrize("how", ["beside", "instead"])
+@pytest.mark.parametrize("how", ["parallel", "instead"])
 async def test_two_threads_read_what_one_would(how: str) -> None:
-    """Whoever takes a piece reads it, and a damaged one is told whoever took it."""
+    """The thread that takes a piece reads it; a damaged piece is told, whichever took it."""
 
     def share(work: Callable[[], None]) -> Callable[[], None]:
         thread = threading.Thread(target=work)

@@ -1,4 +1,4 @@
-"""Where what is read ahead is cut: few calls for each chunk, no block in two pieces."""
+"""Where bytes read ahead are cut: few calls for each chunk, no block in two pieces."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ def test_spare_memory_is_the_least_that_fits_and_is_bounded() -> None:
     assert room.spare(3) is view
     assert room.spare(3) is None, "more than twice as much is too much"
     room.give_back(other)
-    assert room.spare(4) is other, "and not one with the same bytes in it"
+    assert room.spare(4) is other, "and not an equal one"
     assert room.spare(4) is longer
     for _ in range(9):
         room.give_back(memoryview(bytearray(4)))
     assert room.spare_bytes == 16
     for _ in range(4):
         room.give_back(memoryview(bytearray(50)))
-    assert room.spare(4) is None, "what nobody asks for any more does not stay for ever"
+    assert room.spare(4) is None, "memory that is not used any more does not stay for ever"
     assert room.spare_bytes == 200
     room.give_back(view)
     room.shrink(110)

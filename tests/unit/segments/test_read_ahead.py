@@ -1,4 +1,4 @@
-"""Sequential readers of slow storage: what comes is right, what it costs is bounded."""
+"""Sequential readers of slow storage: the bytes are right, and the cost is bounded."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ async def test_a_sequential_read_takes_a_call_for_each_8_mib(
         assert await read_all(world, 8 * MIB) == whole
         reads = [call for call in world.calls if call.verb == "read_into"]
         assert sum(call.length for call in reads) == LENGTH
-        # The first two reads are the reader's own, so a border of chunks may cut one of them;
-        # nothing is ahead of a reader of quick storage, who meets all borders by himself.
+        # The first two reads are the reader's own, so a chunk border may cut one of them; nothing
+        # is read ahead for a reader of quick storage, whose own reads meet all borders.
         borders = len(world.segments.chunks(1)) - 1
         assert len(reads) <= LENGTH // (8 * MIB) + min(borders, 1 if call_s else borders)
 
@@ -143,7 +143,7 @@ async def test_memory_that_a_reader_still_waits_for_is_not_used_again() -> None:
     tasks = [asyncio.create_task(take) for take in takes]
     await asyncio.sleep(0)
     arrived.set()
-    # The one that ends the piece goes on before the other one has copied its part.
+    # The reader that ends the piece continues before the other one has copied its part.
     assert await asyncio.gather(*tasks) == [2, 2]
     assert ahead._room.spare_bytes == 0
     assert (bytes(first), bytes(second)) == (bytes([8, 9]), bytes([10, 11]))
@@ -363,7 +363,7 @@ async def test_a_cancelled_reader_leaves_the_others_what_is_ahead() -> None:
 
 
 async def test_parallel_reads_are_not_taken_for_slow_storage() -> None:
-    """Eight at a time share what one has alone; a burst of slow ones wears off."""
+    """Eight parallel reads share the rate of one; the effect of a burst of slow ones wears off."""
 
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         raise AssertionError("nothing is ahead")

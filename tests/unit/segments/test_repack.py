@@ -1,4 +1,4 @@
-"""Moving the rest of mostly dead shared chunks: what stays, what goes, what a failure leaves."""
+"""Moving live bytes out of mostly dead shared chunks: what stays, goes, or fails."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def references(world: World) -> list[int]:
 
 
 async def sparse(profile: Profile = WRITE_ONCE) -> World:
-    """Two shared chunks of ten segments, of which 1 and 2 are alive."""
+    """Two shared chunks of ten segments, of which only 1 and 2 are alive."""
     world = World(profile)
     await pack(world, range(1, 11))
     await pack(world, range(1, 11))
@@ -106,7 +106,7 @@ async def test_what_changed_meanwhile_stays_or_goes_its_own_way() -> None:
     while not await world.segments.remove(1):
         pass
     assert references(world) == [2]
-    assert await world.segments.repack(extents) == 0, "they are there no more"
+    assert await world.segments.repack(extents) == 0, "they are no longer there"
     assert world.segments.take_abandoned() == []
     await all_there(world, [2])
 

@@ -1,4 +1,4 @@
-"""A part of an extent that goes into a new chunk: what is left of it stays where it was."""
+"""A part of an extent moves into a new chunk; the rest of the extent stays in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which chunks are rewritten, how, and what happens when something gets in between."""
+"""Which chunks are rewritten, how, and what happens when something changes meanwhile."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ async def test_a_new_chunk_is_garbage_unless_it_may_be_named(
 
 
 def share(world: World, lengths: list[int]) -> None:
-    """Let all segments' bytes lie in one chunk: the extents get offsets in it."""
+    """Move the bytes of all segments into one chunk; the extents get offsets in it."""
     rows = world.layouts.rows
     chunks = sorted(rows.chunks.values(), key=lambda chunk: chunk.chunk_id)
     joined = b"".join(bytes(world.content(chunk.name)) for chunk in chunks)

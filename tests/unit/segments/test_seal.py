@@ -1,4 +1,4 @@
-"""Closed chunks are sealed on the service, and what is written can be read back and compared."""
+"""Closed chunks are sealed on the service; written bytes can be read back and compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.segments.segment_world import (
 
 
 def sealed(world: World) -> list[int]:
-    """Lengths of the chunks that the service would let nobody append to, in order of their ids."""
+    """Lengths of the chunks for which the service refuses appends, in order of their ids."""
     chunks = sorted(world.layouts.rows.chunks.values(), key=lambda chunk: chunk.chunk_id)
     return [c.length for c in chunks if world.bucket.chunks[c.name.encode()].is_sealed]
 
@@ -85,7 +85,7 @@ def read_back(chunk_bytes: int = 128 * MIB) -> World:
 
 
 def damage_writes(world: World, verb: str, times: int) -> None:
-    """Let the service keep another last byte than it was given, ``times`` times."""
+    """Let the service store a wrong last byte, ``times`` times."""
     inner, left = world.storage.inner, [times]
     call = getattr(inner, verb)
 

@@ -1,4 +1,4 @@
-"""Writes whose calls fail, or whose caller goes away: what is left, and what may be repeated."""
+"""Writes whose calls fail or whose caller leaves: what is left, and what may be repeated."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ async def test_chunks_of_an_unknown_commit_are_not_garbage(outcome: CommitOutcom
 
 
 class GatedEnvironment(InlineEnvironment):
-    """Lets no answer through while the gate is shut."""
+    """Holds all answers while the gate is shut."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -134,7 +134,7 @@ async def test_long_trims_and_removals_go_in_slices() -> None:
 async def test_an_owner_that_ends_between_slices_leaves_the_rest_to_the_next(
     number: int, outcome: CommitOutcome
 ) -> None:
-    """Two slices of a trim, then three of a removal; the next owner has the same to do."""
+    """Two slices of a trim, then three of a removal; the next owner does the rest."""
 
     async def finish(world: World) -> None:
         while not await world.segments.trim(1, 700):

@@ -1,4 +1,4 @@
-"""Writes end to end over memory: how they are cut, and what they cost."""
+"""Writes end to end over memory: how they are cut and what they cost."""
 
 from __future__ import annotations
 

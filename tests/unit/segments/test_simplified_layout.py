@@ -1,4 +1,4 @@
-"""Pravega's simplified long-term storage is named wherever it is given for something else."""
+"""Pravega's simplified long-term storage is named wherever it is given by mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remembered blocks: by version, for a while, a bounded number."""
+"""Remembered blocks: by version, for a limited time, and in a bounded number."""
 
 from __future__ import annotations
 

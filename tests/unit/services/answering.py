@@ -1,4 +1,4 @@
-"""A server that needs no fetching: the program beside this file."""
+"""A server that needs no fetching: the program next to this file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).with_name("answering_program.py")
 
 
 class AnsweringServer(Server):
-    """It keeps what is written in ``kept``, below its data."""
+    """It keeps written bytes in the file ``kept`` in its data folder."""
 
     def __init__(self, *more: str) -> None:
         super().__init__("answering")

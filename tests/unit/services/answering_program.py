@@ -1,4 +1,4 @@
-"""A program that keeps in a file what is posted to it, and gives it back. Run as a script."""
+"""A program that keeps posted bytes in a file and returns them. Run as a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Azurite: who may use it, and the conditions that everything rests on."""
+"""Azurite: which users have access, and the conditions on which everything rests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person has to install is named, and nothing is fetched."""
+"""A program that a person has to install is named, and nothing is fetched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka: what was acknowledged survives a kill, and topics are made by who asks for them alone."""
+"""Kafka: acknowledged records survive a kill, and topics exist only if they were created."""
 
 from __future__ import annotations
 

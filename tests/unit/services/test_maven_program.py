@@ -1,4 +1,4 @@
-"""Jars are taken for what they should be by their checksums alone."""
+"""Only the checksum decides whether a jar is the right one."""
 
 from __future__ import annotations
 

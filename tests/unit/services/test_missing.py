@@ -1,4 +1,4 @@
-"""A service that is missing: skipped and told at the end, or a failure where it must be there."""
+"""A missing service: skipped and reported at the end, or a failure where it is required."""
 
 from __future__ import annotations
 

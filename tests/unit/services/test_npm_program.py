@@ -1,4 +1,4 @@
-"""Programs of npm: what is run to install them, what may be missing, and what the locks hold."""
+"""Programs of npm: how they are installed, what may be missing, and what the locks hold."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def provide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **programs: str) -> None:
-    """Put programs, and none of Node's, where programs are looked for."""
+    """Make a ``PATH`` with these programs and none of Node."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("sh", "cp", "mkdir", "env"):

@@ -1,4 +1,4 @@
-"""The S3 servers: plain and with TLS, killed and back, and only for who has the credentials."""
+"""The S3 servers: plain and with TLS, killed and back, and only with the credentials."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def client(server: S3Server, *, verify: str | None = None, secret: str | None = 
         verify=verify,
         config=Config(
             retries={"total_max_attempts": 1},
-            # The gateway refuses a body that ends in a checksum before it has read it, and closes:
-            # the answer is lost.
+            # The gateway refuses a body with a trailing checksum before it has read the body, and
+            # closes the connection: the answer is lost.
             request_checksum_calculation="when_required",
             s3={"addressing_style": "path"},
         ),

@@ -1,4 +1,4 @@
-"""How servers of tests start, die, come back, and end with the process that started them."""
+"""How test servers start, die, come back, and end with the process that started them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_nothing_stays_when_the_owner_is_killed(story: str) -> None:
         folder, pid = owner.stdout.readline().decode().split()
         assert Path(folder).is_dir()
         owner.send_signal(signal.SIGKILL)
-    # The watcher needs a moment; a wait for what is sure to come, or the test's time is over.
+    # The watcher needs a moment; this wait ends in any case, or the time of the test is over.
     while Path(folder).exists() or _runs(int(pid)):
         os.sched_yield()
 

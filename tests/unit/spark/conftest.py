@@ -1,4 +1,4 @@
-"""Without the Spark set these tests cannot even be imported: ``test_packages`` then says so."""
+"""Without the Spark packages these tests cannot be imported; ``test_packages`` then says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task of Spark whose settings lead to another store reads nothing, and names both."""
+"""A task of Spark whose settings lead to another store reads nothing and names both stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as bytes: what an oracle in plain Python makes of the same values."""
+"""Columns as bytes, compared with an oracle in plain Python on the same values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def expected(values: list[bytes], mode: Mode) -> bytes:
 def test_values_are_written_as_an_oracle_does(
     mode: Mode, texts: list[str], skipped: int, cut: int, kind: pyarrow.DataType
 ) -> None:
-    """Also of a slice, whose offsets do not begin at 0."""
+    """Also values of a slice, whose offsets do not begin at 0."""
     values = pyarrow.array(texts, pyarrow.string()).cast(kind)
     values = values[skipped : max(skipped, len(values) - cut)]
     raw = [text.encode() for text in texts[skipped : max(skipped, len(texts) - cut)]]

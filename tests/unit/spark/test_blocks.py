@@ -1,4 +1,4 @@
-"""Blocks of bytes, and the offsets of lines: the same whatever lies where."""
+"""Blocks of bytes, and the offsets of lines: the same for any layout."""
 
 from __future__ import annotations
 

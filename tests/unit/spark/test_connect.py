@@ -1,4 +1,4 @@
-"""What the helpers say to Spark Connect. Its packages are not installed: a stand-in takes part."""
+"""What the helpers say to Spark Connect. Its packages are not installed; a stand-in is used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Conf:
 
 
 class StandIn:
-    """A session whose class is where those of Spark Connect are."""
+    """A session whose class is in the module of Spark Connect's sessions."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self.conf = Conf(values)

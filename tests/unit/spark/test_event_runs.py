@@ -1,4 +1,4 @@
-"""Runs of events are cut into parts that are alike and miss nothing."""
+"""Runs of events are cut into similar parts that miss nothing."""
 
 from __future__ import annotations
 

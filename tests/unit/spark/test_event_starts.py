@@ -1,4 +1,4 @@
-"""Events are found where following them one by one finds them, whatever they hold."""
+"""Events are found where following them one by one finds them, whatever their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAD = b"\0\0\0\0 lead"
 
 
 def by_steps(data: bytes) -> tuple[list[int], int, bool]:
-    """Where the decoder of the package finds events, where it stops, and whether at damage."""
+    """Where the decoder of the package finds events and where it stops; whether that is damage."""
     decoder = EventDecoder()
     starts: list[int] = []
     try:
@@ -96,7 +96,7 @@ def test_damage_among_many_events(kind: str) -> None:
 
 
 def test_wrong_guesses_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every event holds an event, and the guesses are those inside."""
+    """Every event contains an event, and the guesses are the inner ones."""
     inner = events.encode(b"i" * 40)
     data = events.encode_many([b"ab" + inner] * 3_000)
 

@@ -1,4 +1,4 @@
-"""Every event of a segment comes once, whatever the layout; what is none is told with its place."""
+"""Every event of a segment comes once, for any layout; other bytes are told with their place."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_any_layout_any_ranges_any_start(data: st.DataObject) -> None:
     flushed = data.draw(st.integers(0, len(text)))
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, flushed)))) | {flushed})
     cuts = [cut for cut in cuts if 0 < cut <= flushed]
-    # Some borders are none: a flush cut an append there.
+    # Some of these are no borders of appends: a flush cut an append there.
     borders = data.draw(st.sets(st.sampled_from(starts) | st.integers(0, len(text))))
     segment = LaidOut(
         text,
@@ -93,7 +93,7 @@ def test_ranges_begin_where_appends_do() -> None:
     data = events.encode_many([b"x" * 12] * 20)
     segment = LaidOut(data, [400], borders=[20, 100, 205, 240, 380])
     parts = segment.plan(wanted(range_bytes=60))
-    # 205 is no event, so it cannot have been where an append of whole events begins.
+    # No event begins at 205, so no append of whole events can have begun there.
     assert [(part.start, part.stop, part.joined) for part in parts] == [
         (0, 100, True),
         (100, 240, True),
@@ -104,7 +104,7 @@ def test_ranges_begin_where_appends_do() -> None:
 
 
 def test_events_that_do_not_meet_are_told_and_never_given() -> None:
-    """An append border inside an event of events: the guess of the planning was wrong."""
+    """An append border inside an event of events: the guess of the plan is wrong."""
     inner = events.encode_many([b"abc"] * 6)
     data = events.encode_many([b"first", inner, b"last"])
     inside = 13 + 8 + 11
@@ -200,7 +200,7 @@ def test_one_giant_event(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_small_events_in_large_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reads are those of a task, so events are followed many at a time."""
+    """The reads are as in a task, so many events are followed at a time."""
     followed: list[int] = []
     plain = event_starts._follow_many
 
@@ -251,7 +251,7 @@ def test_a_text_of_events_may_be_a_string() -> None:
 @given(st.lists(st.binary(max_size=9), max_size=9), st.integers(1, 60))
 @settings(max_examples=60)
 def test_a_string_holds_the_bytes_of_any_event(payloads: list[bytes], range_bytes: int) -> None:
-    """Whatever its bytes are: that it is UTF-8 is not checked, as with lines."""
+    """Whatever its bytes are: as with lines, UTF-8 is not checked."""
     data = events.encode_many(payloads)
     segment = LaidOut(data, [len(data)] if data else [], borders=starts_of(payloads))
     chosen = options(mode=Mode.EVENTS, range_bytes=range_bytes)

@@ -1,4 +1,4 @@
-"""The jar of ``silt://``: built from its sources alone, and missed with one clear error."""
+"""The jar of ``silt://``: built only from its sources; one clear error when it is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from siltstone.spark.segment_files import check_session
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the sources that was never compiled."""
+    """An uncompiled copy of the sources."""
     for source in jar.FOLDER.rglob("*.java"):
         copy = tmp_path / source.relative_to(jar.FOLDER)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def conf(value: str | None) -> Any:
-    """As much of a session as is asked."""
+    """The part of a session that is used."""
     return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: value or default))
 
 
@@ -74,7 +74,7 @@ def test_what_is_declared_of_hadoop_is_what_spark_has(place: Path) -> None:
 
 
 def built_wheel(place: Path, path: str) -> zipfile.ZipFile:
-    """The wheel of a copy of the project, built where PATH is so."""
+    """The wheel of a copy of the project, built with this PATH."""
     root = Path(siltstone.__file__).parents[1]
     place.mkdir()
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
@@ -92,7 +92,7 @@ def built_wheel(place: Path, path: str) -> zipfile.ZipFile:
 def test_a_wheel_has_the_jar_of_its_sources(tmp_path: Path) -> None:
     with built_wheel(tmp_path / "project", os.environ["PATH"]) as wheel:
         wheel.extractall(tmp_path / "installed")
-    # Whoever installs it has neither a compiler nor anything that is not in the wheel.
+    # A user who installs it has no compiler, and only the files in the wheel.
     script = "import sys; sys.path.insert(0, '.'); from siltstone.spark.jvm import find_jar; "
     told = subprocess.run(
         [sys.executable, "-c", script + "print(find_jar())"],

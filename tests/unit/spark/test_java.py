@@ -14,7 +14,7 @@ from siltstone.spark import java
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine without Java, and a cache of this test alone."""
+    """A machine without Java, and a cache for this test alone."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(shutil, "which", lambda _: None)
@@ -22,7 +22,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def make_java(home: Path, version: str) -> Path:
-    """A ``java`` that tells its version, or its arguments, one a line."""
+    """A ``java`` that prints its version or its arguments, one a line."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(

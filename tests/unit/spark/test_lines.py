@@ -1,4 +1,4 @@
-"""Every line of a segment comes once, from the range in which it begins, whatever the layout."""
+"""Every line of a segment comes once, from the range in which it begins, for any layout."""
 
 from __future__ import annotations
 

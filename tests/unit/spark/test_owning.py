@@ -1,4 +1,4 @@
-"""How long a write waits for a container: for other writes their turns, for one that stays less."""
+"""How long a write waits for a container: long for other writes, less for a lasting owner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from siltstone.spark.ownership import END_WAIT_S, PLAN_WAIT_S, TURNS_WAIT_S, own
 
 
 class Clock:
-    """Time that passes while somebody waits."""
+    """Time that passes while a caller waits."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -39,7 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def held(
     monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: Callable[[float], str | None]
 ) -> None:
-    """Let ``owner`` say who has the container so many seconds from now; ``None`` for nobody."""
+    """Let ``owner`` name the owner this many seconds from now; ``None`` for no owner."""
     begun = clock.now
 
     def opened(path: str, *, containers: list[int]) -> siltstone.Store:

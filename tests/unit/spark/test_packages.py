@@ -1,4 +1,4 @@
-"""The packages that Spark needs: there in CI, and named by the error when they are missing."""
+"""The packages that Spark needs: present in CI, and named by the error when they are missing."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_task_carries_the_sums_of_its_blocks_only() -> None:
     text = bytes(4 * BLOCK_BYTES)
     parts = LaidOut(text, [len(text)]).plan(options(range_bytes=BLOCK_BYTES))
     window = parts[1].window
-    # From the byte before the range, to the end of what is looked ahead.
+    # From the byte before the range to the end of the look-ahead.
     assert (window.start, window.end) == (BLOCK_BYTES - 1, len(text))
     assert [len(run.sums) for run in window.runs] == [16]
     assert [len(run.sums) for run in parts[3].window.runs] == [8]

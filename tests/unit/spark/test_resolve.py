@@ -1,4 +1,4 @@
-"""Planning a read: every segment that an option names has to be one that is read."""
+"""Planning a read: every segment that an option names has to be among those that are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning a read beside an owner: no range of one segment is planned as another one's."""
+"""Planning a read while an owner works: no range is planned for the wrong segment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from siltstone.store.store import Store
 
 
 def make_again(store: Store, size: int) -> None:
-    """Make the segment of events, or the one that takes its name."""
+    """Make the segment of events, or its successor of the same name."""
     if any(store.list("a")):
         store.segment("a").delete()
     segment = store.create("a")

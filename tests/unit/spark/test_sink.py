@@ -1,4 +1,4 @@
-"""Writes through the classes that Spark calls: exactly once, whatever Spark repeats or gives up."""
+"""Writes by the classes that Spark calls: exactly once, whatever Spark repeats or gives up."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rows(chance: Random, label: str) -> list[str]:
 
 
 def play_batch(sink: Sink, chance: Random, label: str) -> list[str]:
-    """A job with repeated, losing and dead attempts; return what it was to append."""
+    """A job with repeated, losing and dead attempts; return what it has to append."""
     writer = sink.planned()
     wanted, messages = [], []
     for partition in range(chance.randrange(1, 4)):
@@ -58,7 +58,7 @@ def play_batch(sink: Sink, chance: Random, label: str) -> list[str]:
         attempts = [sink.task(writer, partition, mine) for _ in range(chance.randrange(1, 3))]
         messages.append(chance.choice(attempts))
         wanted += mine
-    fate = chance.choice(["commit", "commit", "abort", "repeat", "abort behind", "shuffled"])
+    fate = chance.choice(["commit", "commit", "abort", "repeat", "abort after", "shuffled"])
     if fate == "abort":
         sent(writer).abort([*messages[1:], None])
         return []
@@ -67,7 +67,7 @@ def play_batch(sink: Sink, chance: Random, label: str) -> list[str]:
     sent(writer).commit(messages)
     if fate == "repeat":
         sent(writer).commit(messages)
-    if fate == "abort behind":
+    if fate == "abort after":
         sent(writer).abort(messages)
     return wanted
 
@@ -93,7 +93,7 @@ def test_many_batches_are_written_once(sink: Sink) -> None:
 
 
 def play_stream(sink: Sink, chance: Random, rounds: int) -> None:
-    """Batches of two streams; each may fail, be aborted or be replayed, before and behind."""
+    """Batches of two streams; each may fail, be aborted or replayed, before and after its end."""
     expected = []
     numbers = {"q1": 0, "q2": 0}
     for label in range(rounds):
@@ -102,7 +102,7 @@ def play_stream(sink: Sink, chance: Random, rounds: int) -> None:
         mine = [[f"{label}.{part}.{n}" for n in range(chance.randrange(1, 4))] for part in "ab"]
         fates = chance.choices(["fails", "crashes", "aborts", "replays"], k=chance.randrange(3))
         for fate in [*fates, "ends"]:
-            # Spark plans again each time, and ends with a writer that knows nothing.
+            # Spark plans again each time, and ends the batch with a fresh writer.
             writer = sent(sink.ending())
             messages = [
                 sink.task(writer, part, some, query=query) for part, some in enumerate(mine)
@@ -142,7 +142,7 @@ def test_a_copy_of_a_checkpoint_is_told_and_no_batch_is_passed_over(sink: Sink) 
 
     batch(0, "a")
     batch(1, "b")
-    batch(1, "b")  # planned again, as by Spark behind a crash
+    batch(1, "b")  # planned again, as by Spark after a crash
     for number, segment in ((0, "s"), (1, "other"), (0, "other")):
         told = f"with a new checkpoint .*batch={number} segment={segment} newest_batch=1"
         with pytest.raises(siltstone.ImportSessionError, match=told):
@@ -215,7 +215,7 @@ def test_a_store_that_does_not_close_after_the_end_fails_no_job(
 
 
 def end_and_die(writer: Any, ending: tuple[Any, ...], delay_s: float) -> None:
-    """End a write, and die after so many seconds, or behind the end: before Spark notes it."""
+    """End a write, and die after this many seconds, or after the end, before Spark notes it."""
     if delay_s >= 0:
         threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
     writer.commit(*ending)
@@ -246,14 +246,14 @@ def play_killed(sink: Sink, delays: Iterable[float]) -> None:
         batch = sink.planned()
         message = sink.task(batch, 0, [f"batch {number}"])
         killed(batch, ([message],), delay)
-        # Whoever repeats the end of the same job, in whatever state it was left.
+        # The end of the same job is repeated, in whatever state it was left.
         sent(batch).commit([message])
         expected.append(f"batch {number}")
     assert sink.content() == expected
 
 
 def instants(chance: Random, rounds: int) -> Iterator[float]:
-    """When drivers die, in seconds; each fourth one behind the end of its write."""
+    """When drivers die, in seconds; every fourth one after the end of its write."""
     return (-1.0 if number % 4 == 0 else chance.uniform(0, 0.5) for number in range(rounds))
 
 
@@ -319,7 +319,7 @@ def test_an_overwrite_does_not_replace_what_took_the_name_while_it_ran(sink: Sin
     with siltstone.open(sink.folder) as store:
         store.segment("s").delete()
     third.commit([sink.task(third, 0, ["three"])])
-    assert sink.content() == ["three"], "nothing is lost of what was deleted"
+    assert sink.content() == ["three"], "a deleted segment has no bytes to lose"
 
 
 @pytest.mark.slow
@@ -440,7 +440,7 @@ def test_a_sealed_segment_is_refused_before_any_task_runs(sink: Sink) -> None:
         sink.planned()
     sink.planned(overwrite=True)
     sink.planned(outputs="partition")
-    batch()  # of a stream: it was published before
+    batch()  # of a stream: it was published earlier
     assert sink.content() == ["row"]
 
 

@@ -1,7 +1,7 @@
-"""A stream gives every record once, in whole ones, whatever comes between its batches.
+"""A stream gives every record once and whole, whatever happens between its batches.
 
-Without Spark: what Spark asks a stream reader is asked here, with everything that travels pickled
-and every offset written down as JSON, and a new reader in between stands for a restart.
+Without Spark: these tests make the calls of Spark to a stream reader, with everything that travels
+pickled and every offset written as JSON; a new reader in between stands for a restart.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def test_events_that_hold_events_are_whole_or_the_batch_fails(
     inner = [b"in%d" % number for number in range(12)]
     payloads = [b"first", events.encode_many(inner), b"last"]
     data = events.encode_many(payloads)
-    # An append ends inside the second event, where one of those in it does.
+    # An append ends inside the second event, at the end of one of the events in it.
     cut = data.index(events.encode(inner[2]))
     for part in (data[:cut], data[cut:]):
         segment.append(part)
@@ -168,7 +168,7 @@ def test_events_that_hold_events_are_whole_or_the_batch_fails(
 def test_after_something_malformed_no_batch_begins_inside_an_append(
     make: Make, segment: siltstone.Segment, limit: int
 ) -> None:
-    """Whatever limit there is: a batch read passes over the whole append, too."""
+    """With any limit; a batch read skips the whole append, too."""
     segment.append(b"no event, of 20 byte" + events.encode_many([b"inner", b"of it", b"more"]))
     stream = make(segment=segment.name, mode="events", badRecords="skip", maxBytesPerTrigger=limit)
     assert stream.values() == []
@@ -184,7 +184,7 @@ def test_after_something_malformed_no_batch_begins_inside_an_append(
 def test_batches_join_to_what_was_appended(
     make: Make, store: siltstone.Store, segment: siltstone.Segment, seed: int
 ) -> None:
-    """Any appends, flushes, limits and restarts: each record once, in order, for each segment."""
+    """With any appends, flushes, limits, restarts: each segment's records come once, in order."""
     chance = random.Random(seed)
     mode = ["lines", "events", "bytes"][seed % 3]
     folder = segment.name.rpartition("/")[0]
@@ -252,7 +252,7 @@ def test_a_limit_on_bytes_is_kept_and_shared(
     counts = []
     while rows := stream.batch():
         counts.append((len(rows), len({row["segment"] for row in rows})))
-    # The small one has less than its share, and the other gets what is left.
+    # The small one has less than its share, and the other one gets the rest.
     assert counts[0] == (10, 2)
     assert set(counts[1:-1]) == {(10, 1)}
     assert sum(count for count, _ in counts) == 103

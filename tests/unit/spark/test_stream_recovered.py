@@ -1,4 +1,4 @@
-"""A stream of a store that was recovered with loss: other bytes have the offsets of the lost."""
+"""A stream of a store that was recovered with loss: other bytes have the lost offsets."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_another_store_at_the_same_path_is_refused(make: Make, folder: Path) -> 
 
 
 def put_back(folder: Path, lost: Callable[[], object]) -> None:
-    """Let a store that is killed forget what came of ``lost``: it gets an older tier 1."""
+    """Let a killed store forget the effects of ``lost``: it gets back an older tier 1."""
     with siltstone.open(folder) as store:
         store.segment("{x}a").append(b"kept\n")
         shutil.copytree(folder / "tier1", folder / "tier1-older")

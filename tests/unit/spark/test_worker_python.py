@@ -1,4 +1,4 @@
-"""Workers of Spark import pyspark from where it is installed, and not out of Spark's archive."""
+"""Workers of Spark import pyspark from its installation, and not from Spark's archive."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _forgotten() -> Iterator[None]:
 
 @pytest.fixture
 def another_python(tmp_path: Path) -> str:
-    """Another interpreter than this one, by its name; says so in its environment."""
+    """Another interpreter by its name; it says so in its environment."""
     python = tmp_path / "my python"
     python.write_text(f'#!/bin/sh\nexport MINE=yes\nexec {sys.executable} "$@"\n')
     python.chmod(0o700)
@@ -39,7 +39,7 @@ def another_python(tmp_path: Path) -> str:
 def started(
     path: str, *arguments: str, python: str = sys.executable
 ) -> tuple[str, list[str], list[str]]:
-    """What a worker sees that is started with such a ``PYTHONPATH``."""
+    """What a worker with this ``PYTHONPATH`` sees."""
     done = subprocess.run(
         [worker_python(python), "-c", TELL, *arguments],
         env=os.environ | {"PYTHONPATH": path},
@@ -89,7 +89,7 @@ def test_a_worker_that_waits_when_spark_ends_says_nothing(
         monkeypatch.setenv(PYTHON, another_python)
     with workers_of("local"):
         command = os.environ[PYTHON]
-    # Not the folder of the test: the path of a socket has about a hundred characters at most.
+    # Not the folder of the test: the path of a socket has at most about a hundred characters.
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
