@@ -1,4 +1,4 @@
-"""Old names of modules that plugins may import: each still works for a version, and says so."""
+"""Old names of modules that plugins may import: each still works for one version, and says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects in place as an application meets them: several containers, a bucket, manifests."""
+"""Objects in place as an application uses them: several containers, a bucket, manifests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATA = bytes(range(256)) * 2_000
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A store with an object in its long-term storage that is not its own."""
+    """A store with a foreign object in its long-term storage."""
     siltstone.init(tmp_path / "store", containers=2)
     (tmp_path / "store" / "chunks" / "old").mkdir()
     (tmp_path / "store" / "chunks" / "old" / "a").write_bytes(DATA)
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def names_of_both(store: Store) -> tuple[str, str]:
-    """A name of each container."""
+    """One segment name for each container."""
     names = {store.container_index(name): name for name in "abcdefgh"}
     return names[0], names[1]
 

@@ -1,4 +1,4 @@
-"""What callers get wrong, as one table: each has its typed error, and nothing is changed."""
+"""Mistakes of callers, as one table: each has its typed error, and nothing is changed."""
 
 from __future__ import annotations
 

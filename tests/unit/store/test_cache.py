@@ -1,4 +1,4 @@
-"""A whole store behind a cache: reads without the service, checks that ask it all the same."""
+"""A whole store with a cache: reads without the service, checks that ask it anyway."""
 
 from __future__ import annotations
 

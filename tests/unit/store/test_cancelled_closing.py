@@ -1,4 +1,4 @@
-"""A closing that is given up at any moment still frees all: the next opening finds it free."""
+"""A close that is given up at any moment still frees everything: the next open finds it free."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANCELS = 60
 def test_a_store_is_free_after_a_closing_that_was_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, read_only: bool
 ) -> None:
-    """Each of its calls meets a cancelling, also while threads are busy and it waits in line."""
+    """Each of its calls is cancelled, also while threads are busy and it waits for one."""
     file = siltstone.init(tmp_path / "store")
     with siltstone.open(file) as store:
         store.create("a").append(b"kept")

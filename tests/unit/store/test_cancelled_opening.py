@@ -1,4 +1,4 @@
-"""An opening that is given up holds nothing: the next one finds the store free, at once."""
+"""An open that is given up holds nothing: the next one finds the store free at once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ HELD_S = 0.3
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Openings of an index take a moment, of which this tells the first one's beginning."""
+    """Make openings of an index slow; the event says that the first one has begun."""
     begun, open_index = threading.Event(), Index.open
     held = threading.Event()
-    opened = []  # so that none is closed only because nobody knows it any more
+    opened = []  # so that none is closed only because nothing refers to it any more
 
     def slowly(*args: Any, **kwargs: Any) -> Index:
         is_first = not begun.is_set()
@@ -70,7 +70,7 @@ def test_a_store_is_free_after_an_opening_that_was_cancelled(
 
 
 class Alarm(BaseException):
-    """What a signal raises."""
+    """The exception that a signal raises."""
 
 
 @pytest.fixture

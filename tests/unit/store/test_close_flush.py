@@ -1,4 +1,4 @@
-"""What a close brings to long-term storage, as the settings, a call or an interrupt choose it."""
+"""What a close brings to long-term storage, by the settings, a call or an interrupt."""
 
 from __future__ import annotations
 

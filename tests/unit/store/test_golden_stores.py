@@ -1,4 +1,4 @@
-"""Stores that each version wrote open in this one with exactly what they held."""
+"""Stores of each version open in this one with exactly their content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.golden.feature_store import content
 from tests.golden.make import ARCHIVE, FOLDER, WHOLE, WITHOUT_LOG
 from tests.support.docs.format_page import example
 
-# The settings of the first store have a key that is a constant now.
+# The settings of the first store have a key that is now a constant.
 pytestmark = pytest.mark.filterwarnings("ignore:.*checkpoint.age. no longer:FutureWarning")
 
 VERSIONS = sorted(path.parent.name for path in FOLDER.glob(f"*/{ARCHIVE}"))

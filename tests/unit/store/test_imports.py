@@ -1,4 +1,4 @@
-"""Imports as an application meets them: tickets that travel, writers on other hosts, one commit."""
+"""Imports as an application uses them: tickets that travel, writers on other hosts, one commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DATA = bytes(range(256)) * 5
 def bring(
     folder: Path, ticket: ImportTicket, data: bytes, **options: int
 ) -> tuple[siltstone.ImportedChunk, ...]:
-    """What a worker does with a ticket that it was sent."""
+    """What a worker does with a ticket that it received."""
     sent: ImportTicket = pickle.loads(pickle.dumps(ticket))
     with ImportWriter(folder, sent, **{"partition": 0, "attempt": 0, **options}) as writer:
         half = len(data) // 2

@@ -1,4 +1,4 @@
-"""Local times where a zone skips an hour or has it twice, against zoneinfo's way from UTC."""
+"""Local times where a zone skips or repeats an hour, compared with zoneinfo's way from UTC."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def _walls(begin: datetime, zone: tzinfo) -> tuple[list[datetime], list[float]]:
-    """What a clock on the wall has shown at most, minute by minute, and when that was."""
+    """The latest time that a wall clock has shown, minute by minute, and the moments."""
     moment = (begin - timedelta(days=1)).replace(tzinfo=UTC)
     shown: list[datetime] = []
     moments: list[float] = []

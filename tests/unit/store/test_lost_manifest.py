@@ -1,4 +1,4 @@
-"""Which containers a store has, told by the names of its files alone."""
+"""Which containers a store has, derived from the names of its files alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTINGS_MAX = 20
 
 
 class FewListings(MemoryChunkStorage):
-    """Ends what lists for ever."""
+    """Fails a caller that lists for ever."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class FewListings(MemoryChunkStorage):
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
         self.listings += 1
-        assert self.listings <= LISTINGS_MAX, "it goes on and on"
+        assert self.listings <= LISTINGS_MAX, "it never ends"
         return super().list(prefix, start_after)
 
 

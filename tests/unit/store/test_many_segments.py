@@ -1,6 +1,6 @@
 """Opening a store takes memory that does not grow with its segments.
 
-Each opening is a process of its own, whose peak is compared with that of a store of few segments.
+Each open runs in its own process, whose peak is compared with that of a store of few segments.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def fill(file: Path, count: int) -> None:
 
 
 def peak_mib(root: Path, who: str) -> float:
-    """Most memory of a process that opens the store and looks at some segments."""
+    """Peak memory of a process that opens the store and looks at some segments."""
     line = [sys.executable, "-m", "bench.opening_child", str(root / "siltstone.yaml"), who]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(line, check=True, capture_output=True, text=True, env=environment)

@@ -21,7 +21,7 @@ CONTENT = os.urandom(20 * BLOCK_BYTES + 777)
 
 
 class Calls:
-    """Counts the ordinary reads of storage and those that needed none."""
+    """Counts the ordinary reads of storage, and reads that needed none."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ordinary = 0
@@ -56,12 +56,12 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 @pytest.fixture
 def file(tmp_path: Path, calls: Calls) -> Path:
-    """Settings of a store that was not opened yet."""
+    """The settings file of a store that was never opened."""
     return siltstone.init(tmp_path / "store")
 
 
 def filled(store: siltstone.Store) -> siltstone.Segment:
-    """Make the segment "a", all of it flushed, and read it."""
+    """Make the segment "a", flush all of it, and read it."""
     segment = store.create("a")
     segment.append(CONTENT)
     segment.flush()
@@ -80,7 +80,7 @@ def segment(store: siltstone.Store) -> siltstone.Segment:
 
 
 def warm(segment: siltstone.Segment) -> siltstone.Segment:
-    """Read until places are known, and make the chunk's descriptor kept."""
+    """Read until places are known and the descriptor of the chunk is kept."""
     for _ in range(3):
         segment.read(5, 10)
     return segment
@@ -92,7 +92,7 @@ def chunk_path(file: Path, segment: siltstone.Segment) -> Path:
 
 
 def damage(path: Path, offset: int) -> None:
-    """Change a byte so that nothing but the byte tells."""
+    """Change a byte so that only the byte shows it."""
     before = path.stat()
     with path.open("r+b") as opened:
         opened.seek(offset)
@@ -143,7 +143,7 @@ def test_damage_is_found_wherever_it_is(file: Path, segment: siltstone.Segment) 
     for offset, length in RANGES:
         for where in sorted({offset, offset + length // 2, offset + length - 1}):
             block = where // BLOCK_BYTES * BLOCK_BYTES
-            for byte in {where, block}:  # beside what is asked for, too
+            for byte in {where, block}:  # also next to the range that is read
                 damage(path, byte)
                 with pytest.raises(siltstone.CorruptDataError):
                     fresh_read(path, segment, offset, length)
@@ -152,7 +152,7 @@ def test_damage_is_found_wherever_it_is(file: Path, segment: siltstone.Segment) 
 
 
 def fresh_read(path: Path, segment: siltstone.Segment, offset: int, length: int) -> bytes:
-    """Read when no block is remembered as verified, since the chunk has another version."""
+    """Read while no block is remembered as verified, since the chunk has another version."""
     os.utime(path)
     return segment.read(offset, length)
 
@@ -313,7 +313,7 @@ async def test_async_reads_hold_the_loop_up_for_little_only(file: Path, calls: C
             assert buffer == CONTENT[offset : offset + length]
             assert await segment.read(offset, length) == buffer
         assert calls.ordinary == before
-        # What lies in three blocks takes too long to verify.
+        # To verify a range of three blocks takes too long.
         offset, length = BLOCK_BYTES - 1, BLOCK_BYTES + 2
         assert await segment.read(offset, length) == CONTENT[offset : offset + length]
         assert await segment.read(0, NEAR_BYTES_MAX + 1) == CONTENT[: NEAR_BYTES_MAX + 1]
@@ -344,13 +344,13 @@ async def test_async_reads_find_damage(file: Path, calls: Calls) -> None:
             assert await segment.read(offset, length) == CONTENT[offset : offset + length]
         for _ in range(2):
             await segment.read(BLOCK_BYTES + 5, 10)
-        damage(path, BLOCK_BYTES + 1)  # whole blocks are verified though they are remembered
+        damage(path, BLOCK_BYTES + 1)  # whole blocks are verified although they are remembered
         with pytest.raises(siltstone.CorruptDataError):
             await segment.read(BLOCK_BYTES, BLOCK_BYTES)
 
 
 def in_threads(works: list[Callable[[], None]]) -> None:
-    """Run all; raise what any of them raises."""
+    """Run all works; raise the first of their errors."""
     errors: list[BaseException] = []
 
     def run(work: Callable[[], None]) -> None:

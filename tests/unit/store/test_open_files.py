@@ -1,8 +1,8 @@
-"""A process that has few descriptors, or none left: its own state, and never that of storage.
+"""A process with few descriptors or none left: a state of the process, never of storage.
 
-What happens: ``ulimit -n 64``, or something else of the process takes every descriptor. What must
-hold: what is only kept open is given back, nothing is suspended, the health stays ok, an error that
-stays names the limit, and all goes on as soon as there are descriptors again.
+What happens: ``ulimit -n 64``, or another part of the process takes every descriptor. What must
+hold: descriptors that are only kept are given back, nothing is suspended, the health stays ok, a
+lasting error names the limit, and everything continues as soon as there are descriptors again.
 """
 
 from __future__ import annotations

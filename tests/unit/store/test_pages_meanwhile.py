@@ -1,4 +1,4 @@
-"""Runs of a segment that is deleted, and whose name another one gets, between two pages."""
+"""Pages of a segment that is deleted between two pages, and whose name another one gets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_runs_of_one_segment_are_never_followed_by_those_of_another_one(
 ) -> None:
     for name in ("PAGE_COUNT", "EXAMINED_COUNT"):
         monkeypatch.setattr(async_segment, name, 2)
-    monkeypatch.setattr(read_container, "POLL_S", 0.0)  # each look is a new one
+    monkeypatch.setattr(read_container, "POLL_S", 0.0)  # each look reads anew
     folder = make_store(tmp_path / "store", chunk_bytes=1_000, containers=1)
     async with await siltstone.open_async(folder) as store:
         await fill(store, 4)

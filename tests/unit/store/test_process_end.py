@@ -1,7 +1,7 @@
 """The end of a process that did not close its store.
 
-Must hold: whatever is on its way, nothing is told of it, and what was acknowledged is there
-afterwards; what is called too late fails instead of waiting for ever.
+Must hold: whatever is in flight, nothing is printed about it, and what was acknowledged is there
+afterwards; a call that comes too late fails instead of waiting for ever.
 """
 
 from __future__ import annotations

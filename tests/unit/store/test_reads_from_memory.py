@@ -1,4 +1,4 @@
-"""Small reads of what the machine has in memory make no call, and are verified all the same."""
+"""Small reads of bytes in the machine's memory make no call, and are verified anyway."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Place:
         monkeypatch.setattr(AsyncChunkStorage, "run", counted)
 
     def damage(self, offset: int) -> None:
-        """Change a byte so that nothing but the byte tells."""
+        """Change a byte so that only the byte shows it."""
         before = self.path.stat()
         with self.path.open("r+b") as file:
             file.seek(offset)

@@ -1,4 +1,4 @@
-"""A container whose log failed is opened again; one that another owner took is not.
+"""A container whose log failed is opened again; one that another owner claimed is not.
 
 What is injected: the log fails, the claim fails for a while, or another owner claims. What must
 hold: nothing is repeated, calls in between say so, old handles work again, and fenced is final.
@@ -36,7 +36,7 @@ from tests.support import inside
 
 
 class FakeOwner:
-    """A container that closes itself when it is told to."""
+    """A container that closes itself on request."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -60,7 +60,7 @@ class FakeHandle:
 
 
 class FakeOpener:
-    """Fails as often as it is told, then opens."""
+    """Fails as often as requested, then opens."""
 
     owner = "this store"
 
@@ -101,7 +101,7 @@ class FakeEnvironment:
 def watch(
     opener: FakeOpener, failure: SiltstoneError, until: Callable[[FakeHandle], bool]
 ) -> tuple[FakeOwner, FakeHandle, FakeEnvironment]:
-    """Let an owner fail and run the watcher until a handle is as it should be."""
+    """Let an owner fail, and run the watcher until ``until`` holds for its handle."""
 
     async def run() -> tuple[FakeOwner, FakeHandle, FakeEnvironment]:
         owner, handle, world = FakeOwner(1), FakeHandle(), FakeEnvironment()
@@ -153,7 +153,7 @@ def test_a_failed_container_is_opened_again() -> None:
 
 
 def refusals(enough: Callable[[list[ClosedError]], bool]) -> list[ClosedError]:
-    """What calls are refused with while nothing opens the container, until that is enough."""
+    """The errors of refused calls while no open succeeds, until ``enough`` holds."""
     seen: list[ClosedError] = []
 
     def until(handle: FakeHandle) -> bool:
@@ -278,7 +278,7 @@ async def test_a_closed_container_keeps_no_other_from_its_collection(
         await store.flush()
         assert chunks()
         monkeypatch.setattr(Assembly, "open_owner", _stay_closed)
-        # The background collects nothing meanwhile.
+        # The background work collects nothing meanwhile.
         async with inside.parts(inside.slots(store)[1].container).collector.lock:
             await gone.delete()
             await store.flush()
@@ -319,7 +319,7 @@ def test_the_older_of_two_owners_is_fenced(tmp_path: Path) -> None:
 
 
 async def _until_health(store: AsyncStore, holds: Callable[[str | None], bool]) -> None:
-    """Wait until the error of container 1 is as it should be."""
+    """Wait until ``holds`` is true for the error of container 1."""
     async with asyncio.timeout(120):
         while True:
             if holds((await store.health())[1].error):

@@ -1,4 +1,4 @@
-"""The rule of a prefix is kept in every container: one that fails keeps it from no other."""
+"""The rule of a prefix is kept in every container; a failing one does not stop the others."""
 
 from __future__ import annotations
 

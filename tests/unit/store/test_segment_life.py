@@ -1,6 +1,6 @@
-"""Reading in several steps, while the segment is deleted and its name is that of another one.
+"""Reading in several steps while the segment is deleted and another one gets its name.
 
-What must hold: all bytes that a reader is given are of one segment, and it hears of the end.
+What must hold: all bytes that a reader gets are of one segment, and it hears of the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MADE_AGAIN = "deleted and made again while it was read"
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    # Else readers show what was, for so long.
+    # Otherwise readers show the old state for this long.
     monkeypatch.setattr("siltstone.container.reader.read_container.POLL_S", 0.0)
     siltstone.init(tmp_path / "store")
     with siltstone.open(tmp_path / "store") as store:
@@ -35,7 +35,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 @pytest.fixture(params=["owner", "reader"])
 def shown(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Iterator[Store]:
-    """The same store, as its owner and as a reader has it."""
+    """The same store, seen by its owner and by a reader."""
     if request.param == "owner":
         yield store
         return
@@ -50,7 +50,7 @@ def make_again(store: Store) -> None:
 
 @pytest.fixture
 def made_again_after_a_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The segment is made again behind the first read."""
+    """The segment is made again after the first read."""
     acts: list[Callable[[Store], None]] = [make_again]
     read, read_into = Segment.read, Segment.read_into
 
@@ -74,7 +74,7 @@ def made_again_after_a_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_follower_continues_with_no_other_segment(
     store: Store, shown: Store, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither in the middle nor where it waits at the end."""
+    """Neither in the middle, nor where it waits at the end."""
     monkeypatch.setattr("siltstone.store.handles.async_segment.FOLLOW_BYTES", step)
     following = shown.segment("a").follow()
     assert next(following) == OLD[:step]
@@ -125,7 +125,7 @@ def test_events_are_those_of_one_segment(store: Store, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files read a piece at a time."""
+    """Files read one piece at a time."""
     monkeypatch.setattr("siltstone.store.blocking.segment.READ_BUFFER_BYTES", PIECE)
 
 
@@ -142,7 +142,7 @@ def test_a_file_continues_with_no_other_segment(store: Store, shown: Store, coun
         given: list[bytes] = []
         with pytest.raises(SegmentNotFoundError, match=MADE_AGAIN):
             given.extend(iter(partial(file.read, PIECE), b""))
-        # A reader may not know yet, and gives what is right of what it shows.
+        # A reader may not know it yet, and returns right bytes of the state that it shows.
         assert b"".join(given) == OLD[count * PIECE : (count + len(given)) * PIECE]
         assert shown is not store or not given
         with pytest.raises(SegmentNotFoundError, match=MADE_AGAIN):

@@ -1,4 +1,4 @@
-"""Calls of tables: what the call itself takes and refuses, and gets on the thread of the caller."""
+"""Calls of tables: what the call itself accepts, refuses, and reads on the caller's thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of transactions finds each anomaly that it names, and no other."""
+"""The check of transactions finds each anomaly that it names and no other."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.support.oracles.linearizability import Call, search
 
 
 def register(state: int, call: Call) -> int | None:
-    """A place for a number: ``("write", n)`` is answered by nothing, ``("read",)`` by it."""
+    """A place for a number: ``("write", n)`` returns nothing, ``("read",)`` returns the number."""
     if call.what[0] == "write":
         return int(call.what[1])
     return state if call.ended is None or call.answer == state else None
@@ -57,7 +57,7 @@ def histories(draw: st.DrawFn) -> list[Call]:
 
 
 def explained(calls: list[Call]) -> bool:
-    """The same by trying every order of every choice of unknown calls."""
+    """The same answer, by trying every order of every choice of unknown calls."""
     certain = [call for call in calls if call.ended is not None]
     unknown = [call for call in calls if call.ended is None]
     for choice in range(2 ** len(unknown)):

@@ -1,4 +1,4 @@
-"""Processes on one clock: a seed repeats their order; they stop, go on, and die."""
+"""Processes on one clock: a seed repeats their order; they stop, continue and die."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls in steps: others come between, their caller stands still or dies, and a lock holds."""
+"""Calls in steps: others come between, their caller is stopped or dies, and a lock holds."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_one_that_died_makes_no_further_step_and_its_thread_ends() -> None:
             pause(1.0)
         except EndedError:
             told.append("ended")
-            pause(1.0)  # It pauses no more.
+            pause(1.0)  # It does not pause any more.
         finally:
             told.append("cleaned up")
 

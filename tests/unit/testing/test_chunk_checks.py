@@ -1,4 +1,4 @@
-"""The suite notices a storage that breaks a rule: each lie fails the check that is for it."""
+"""The suite notices a storage that breaks a rule: each lie fails the check for that rule."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_nothing_is_wrong_with_the_truth() -> None:
 
 
 class HidingStorage(WrappedChunkStorage):
-    """It tells of no delete that failed, and what it could not make it takes away."""
+    """It reports no failed delete, and deletes a chunk that it failed to create."""
 
     @property
     def capabilities(self) -> Capabilities:

@@ -1,4 +1,4 @@
-"""A known deviation has to fail; a check that holds again is told."""
+"""A known deviation has to fail; a check that holds again is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What uses the processor for too long is ended."""
+"""A process that uses the processor for too long is ended."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ Trace = tuple[list[tuple[int, list[str]]], list[str]]
 
 
 def trace_of(seed: int) -> Trace:
-    """Every frame that was ever in the log, and every chunk that lies on storage at the end."""
+    """Every frame that was ever in the log, and every chunk on storage at the end."""
     frames: list[Frame] = []
 
     async def busy(made: World) -> None:
@@ -119,7 +119,7 @@ def trace_of(seed: int) -> Trace:
 
     with world(seed, latency=jittered(0.3), settings=with_settings(checkpoint_age_s=25.0)) as made:
         made.run(busy(made))
-        # What RocksDB puts into its files depends on more than their content.
+        # The bytes of RocksDB files depend on more than their content.
         names = [name for name in made.names() if "/index-" not in name]
         return [(frame.index, [frame.lineage.hex(), *pieces_of(frame)]) for frame in frames], names
 

@@ -1,4 +1,4 @@
-"""The suite on a part of a service: honest ones pass, a lie is named, nothing is left behind."""
+"""The suite on a part of a service: honest ones pass, a lie is named, nothing is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest frame of a log, damaged or torn: what an open, a check and a recovery make of it."""
+"""The newest frame of a log, damaged or torn: what an open, a check and a recovery do then."""
 
 from __future__ import annotations
 

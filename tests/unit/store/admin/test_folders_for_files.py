@@ -1,6 +1,6 @@
-"""A folder, made by a wrong mount or a wrong copy, in the place of a file, or a file for a folder.
+"""A folder in place of a file, or a file in place of a folder, by a wrong mount or a wrong copy.
 
-What must hold: what is told names it, nothing is shown that is not whole, and a recovery goes on.
+What must hold: the message names it, only whole data is shown, and a recovery continues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from siltstone.store.admin.recovery import recover_store
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A store with flushed bytes, and others that only tier 1 has."""
+    """A store with flushed bytes, and with bytes that only tier 1 has."""
     made = tmp_path / "store"
     siltstone.init(made)
     with siltstone.open(made) as store:
@@ -63,7 +63,7 @@ def test_a_folder_for_a_file_of_tier_1_is_damage(place: Path, which: str) -> Non
     assert str(path) in report.reason
     (report,) = recover_store(place, accept_loss=True)
     assert report.done
-    # Frames that another file holds are taken.
+    # Frames in another file are recovered.
     assert _read(place) == (b"flushed " if which == "frames" else b"flushed in tier 1")
 
 

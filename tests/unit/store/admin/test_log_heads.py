@@ -1,4 +1,4 @@
-"""The logs of many containers are looked at side by side, and not all at once."""
+"""The logs of many containers are looked at in parallel, but not all at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def environment() -> Iterator[SystemEnvironment]:
 
 @pytest.fixture
 def heads(environment: SystemEnvironment, monkeypatch: pytest.MonkeyPatch) -> Looking:
-    """Looks at a store, of which each log is looked at as the test says."""
+    """Looks at the logs of a store; the test supplies the look at each log."""
     manifest = SimpleNamespace(container_count=CONTAINERS)
     assembly: Any = SimpleNamespace(environment=environment, manifest=manifest)
     storage: Any = None
@@ -76,4 +76,4 @@ def test_when_one_fails_those_that_wait_are_not_asked(
         heads(ask)
     proceed.set()
     environment.close()
-    assert len(asked) <= AT_A_TIME + 1, "the thread that failed may have begun with another one"
+    assert len(asked) <= AT_A_TIME + 1, "the thread that failed may have begun another one"

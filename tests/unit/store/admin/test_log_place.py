@@ -1,4 +1,4 @@
-"""A tier 1 that is not where the settings say: what is told, and what is not done."""
+"""A tier 1 that is not where the settings say: what is reported, and what is not done."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def _misspelt(place: Path) -> int:
-    """Misspell the folder of tier 1 in the settings; return the line where that stands."""
+    """Misspell the folder of tier 1 in the settings; return the number of its line."""
     file = place / "siltstone.yaml"
     lines = file.read_text().splitlines()
     number = next(n for n, line in enumerate(lines) if re.fullmatch(r"\s+path: \./tier1", line))

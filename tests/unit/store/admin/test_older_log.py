@@ -1,7 +1,7 @@
-"""A log that was replaced by an older copy of itself, made in the same life of an owner.
+"""A log that was replaced by an older copy of itself, from the same life of an owner.
 
-What must hold: nobody shows or goes on with less than was acknowledged, as long as anything tells:
-what the last owner stated at its end, or the local index. And ``recover`` sees what an open sees.
+What must hold: no reader shows and no owner continues with less than was acknowledged, if that can
+be known by the last owner's end statement or the local index. ``recover`` sees what an open sees.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from siltstone.store.admin.recovery import recover_store
 
 
 def _life(store: siltstone.Store) -> list[Callable[[], object]]:
-    """What an owner does, some of it flushed and most of it not."""
+    """The acts of an owner, some of them flushed and most of them not."""
     store.create("a")
     table = store.create_table("t")
     return [

@@ -124,7 +124,7 @@ def test_a_marker_that_is_damaged_can_be_fenced(tmp_path: Path) -> None:
 def test_an_open_reader_continues_with_no_bytes_of_another_history(
     place: Path, appends: int
 ) -> None:
-    """Of what was lost it would show some, before what came since."""
+    """It would show lost bytes before newer ones."""
     with siltstone.open(place, read_only=True) as reader:
         shown = reader.segment("{0}")
         assert shown.read(0, 100) == b"flushed, and not"
@@ -135,7 +135,7 @@ def test_an_open_reader_continues_with_no_bytes_of_another_history(
                 owner.segment("{0}").append(b" again")
 
             def look() -> None:
-                while True:  # some time after its last look it looks at the log
+                while True:  # some time after its last look, it looks at the log again
                     shown.info()
 
             for _ in range(2):
@@ -147,7 +147,7 @@ def test_an_open_reader_continues_with_no_bytes_of_another_history(
 
 @pytest.mark.slow
 def test_a_table_record_that_lies_in_the_place_of_another_is_damage(tmp_path: Path) -> None:
-    """Both are whole, and of one length; the index of the checkpoint ends between them."""
+    """Both are whole and of equal length; the index of the checkpoint ends between them."""
     place = tmp_path / "store"
     siltstone.init(place)
     with siltstone.open(place) as store:

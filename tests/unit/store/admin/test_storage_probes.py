@@ -18,7 +18,7 @@ from siltstone.testing.virtual_time import VirtualEnvironment
 
 
 class Lying(MemoryChunkStorage):
-    """A service that is as the profile says, but for one call."""
+    """A service that matches its profile except for one call."""
 
     lie: str = ""
 

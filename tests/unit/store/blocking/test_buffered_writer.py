@@ -1,4 +1,4 @@
-"""Events written at once, and what is told of each in the end."""
+"""Events that are written without waiting, and what is told about each in the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVENTS = [b"event-%06d." % number for number in range(20_000)]
 
 
 class Log:
-    """Stands in front of the appends of all segments: holds them, fails them, counts them."""
+    """Intercepts the appends of all segments: holds them, fails them, counts them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = threading.Event()
@@ -284,7 +284,7 @@ def test_a_writer_with_pending_events_that_is_closed_after_its_store_tells_of_th
 
 def test_a_forked_child_cannot_write(segment: siltstone.Segment) -> None:
     writer = segment.buffered()
-    with writer._writer.buffer._lock:  # as if another thread were writing at that time
+    with writer._writer.buffer._lock:  # as if another thread were writing then
         child = os.fork()
         if child == 0:
             try:

@@ -148,7 +148,7 @@ def test_an_empty_stream_appends_nothing(segment: siltstone.Segment) -> None:
 
 
 class Failing(io.BytesIO):
-    """Gives four pieces and then fails."""
+    """Returns four pieces and then fails."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if self.tell() > 3 * 2**20:
@@ -215,7 +215,7 @@ def test_a_coroutine_waits_for_such_a_pipe_too(tmp_path: Path) -> None:
     os.set_blocking(source, False)
 
     class Told(io.FileIO):
-        """Says when it has been found empty."""
+        """Gets its bytes only when it was found empty."""
 
         def read(self, size: int | None = -1, /) -> Any:
             data = super().read(-1 if size is None else size)
@@ -268,7 +268,7 @@ def test_a_stream_that_cannot_be_waited_for_is_refused(segment: siltstone.Segmen
 def _watched(
     segment: siltstone.Segment, stream: io.FileIO, seen: Callable[[], None]
 ) -> siltstone.StreamProgress:
-    """Append ``stream`` while another thread tells what a follower sees."""
+    """Append ``stream`` while another thread reports what a follower sees."""
 
     def watch() -> None:
         for _ in segment.follow():

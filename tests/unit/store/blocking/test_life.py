@@ -170,7 +170,7 @@ async def _handles(store: siltstone.AsyncStore) -> list[object]:
 
 
 def test_handles_of_asyncio_can_be_neither_pickled_nor_copied(tmp_path: Path) -> None:
-    """A copy would not be told when its container is opened again, or its batch is durable."""
+    """A copy would not hear that its container is opened again or that its batch is durable."""
     siltstone.init(tmp_path)
 
     async def refused() -> None:
@@ -218,7 +218,7 @@ def test_no_store_is_opened_after_a_fork(
 
 
 def _opened_in_child(folder: Path, *, read_only: bool) -> int:
-    """Return 0 if no store is opened, and the one of the parent is not taken from it either."""
+    """Return 0 if no store is opened and the parent keeps its store."""
     signal.alarm(60)
     try:
         with siltstone.open(folder, read_only=read_only, takeover=not read_only) as store:
@@ -290,7 +290,7 @@ def test_an_iterator_that_is_interrupted_ends_cleanly() -> None:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
             await asyncio.sleep(60)
         finally:
-            await asyncio.sleep(0.05)  # the way out takes longer than the caller's
+            await asyncio.sleep(0.05)  # its exit takes longer than that of the caller
             ended.set()
 
     class Alarm(BaseException):
@@ -310,7 +310,7 @@ def test_an_iterator_that_is_interrupted_ends_cleanly() -> None:
 
 
 def test_a_process_that_died_while_it_made_a_pin_holds_no_garbage(tmp_path: Path) -> None:
-    """The name of a file is there before its bytes."""
+    """The name of a file exists before its bytes."""
     siltstone.init(tmp_path)
     pins = tmp_path / "chunks" / "system" / "pins"
     with siltstone.open(tmp_path) as store:

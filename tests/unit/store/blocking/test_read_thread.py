@@ -1,4 +1,4 @@
-"""Work that another thread begins, or that its owner takes back."""
+"""Work that another thread begins or its owner takes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of segments for Spark: unique, and nothing in them has a meaning of its own."""
+"""Paths of segments for Spark: unique, and without characters of special meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing segments as files, without Spark: the manifest leads to the very bytes."""
+"""Publishing segments as files, without Spark: the manifest leads to exactly these bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def manifest_of(folder: Path, found: PublishedFiles) -> FileManifest:
 
 
 def content(manifest: FileManifest, file: ManifestFile) -> bytes:
-    """Read a file as a program would that knows nothing of stores."""
+    """Read a file like a program that knows nothing about stores."""
     data = bytearray()
     for run in file.runs:
         chunk = manifest.chunks[run.chunk]

@@ -1,4 +1,4 @@
-"""Events come out in the order in which they went in, in batches within their bounds."""
+"""Events leave in the order in which they came, in batches within their bounds."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_was_refused_is_not_taken_and_what_is_held_stays() -> None:
     buffer.refuse(lambda: ValueError("no more"))
     with pytest.raises(ValueError, match="no more"):
         buffer.add(b"late")
-    assert buffer.has_room(BOUND), "who waits for room is to be told"
+    assert buffer.has_room(BOUND), "a waiter for room has to be told"
     assert buffer.pending() == [b"kept"]
     assert buffer.take() == [b"kept"]
 

@@ -1,4 +1,4 @@
-"""What verbs take for bytes and for whole numbers: of every type alike, or none of them does."""
+"""What verbs accept as bytes and whole numbers: for every type, all of them accept it or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole store on virtual time: what happens by itself, and when, through the public verbs.
+"""A whole store on virtual time: what happens by itself and when, by the public verbs.
 
 What fails: the log, once. What must hold: flushes, checkpoints and deletions come when the settings
 say, not before; a store whose log failed serves again by itself; nothing acknowledged is lost.
@@ -47,7 +47,7 @@ garbage: {{delay: 30min}}
 
 
 class Life:
-    """A store in memory, the time that it lives on, and what lies on long-term storage."""
+    """A store in memory, its virtual time, and its long-term storage."""
 
     def __init__(self, folder: Path) -> None:
         self.environment = VirtualEnvironment(1, clock=running_clock())

@@ -1,4 +1,4 @@
-"""What is measured, against what was done; how it is shown; and that off means off."""
+"""What is measured, compared with what was done; how it is shown; and that off means off."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_gauges_show_the_moment_and_go_with_the_container(folder: Path) -> None:
 
 @pytest.fixture
 def shown(folder: Path) -> Iterator[tuple[Path, int]]:
-    """A store that shows what it measures, and the port."""
+    """A store that shows its metrics, and the port."""
     port = free_port()
     file = folder / "siltstone.yaml"
     file.write_text(file.read_text(encoding="utf-8") + f"  port: {port}\n", encoding="utf-8")

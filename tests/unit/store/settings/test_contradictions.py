@@ -1,4 +1,4 @@
-"""Settings that are each possible and together are not: refused with file, line, key and reason."""
+"""Settings that are possible alone but not together: refused with file, line, key and reason."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_constants_give_way_to_what_is_written(tmp_path: Path) -> None:
 
 
 def test_the_log_needs_a_folder_of_its_own(tmp_path: Path) -> None:
-    """Also when a link leads to another one."""
+    """Also when a link leads to another folder in use."""
     (tmp_path / "chunks").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "chunks")
     text = PLACES.replace("{log: file}", "{log: file, file: {path: ./link}}")

@@ -186,7 +186,7 @@ def test_secrets_are_in_no_text(tmp_path: Path) -> None:
 
 
 def test_a_container_has_these_settings() -> None:
-    """Another one is an option that each user has to understand: first look for a good constant."""
+    """A new one is an option that each user has to understand: look for a good constant first."""
     assert {name: ".".join(key) for name, key in CONTAINER_KEYS.items()} == {
         "storage_threads": "long_term_storage.threads",
         "storage_attempts": "long_term_storage.attempts",

@@ -1,4 +1,4 @@
-"""Keys that became constants: accepted, ignored, and warned of with the value that holds."""
+"""Keys that became constants: accepted and ignored, with a warning that names the real value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load(folder: Path, text: str) -> EffectiveSettings:
 def test_a_removed_key_is_ignored_with_a_warning(
     tmp_path: Path, key: tuple[str, str], value: str
 ) -> None:
-    """Whatever is written there, also what was refused before."""
+    """Whatever its value is, also one that was refused before."""
     plain = load(tmp_path, "")
     with pytest.warns(FutureWarning) as caught:
         found = load(tmp_path, f"{key[0]}: {{{key[1]}: 0}}\n")

@@ -34,7 +34,7 @@ BODY = bytes(range(256)) * 4
 
 
 class Keeper(BaseHTTPRequestHandler):
-    """Keeps what is put, and gives it back; a body that is not whole is not kept."""
+    """Keeps what is put, and returns it; a body that is not whole is not kept."""
 
     protocol_version = "HTTP/1.1"
     kept: dict[str, bytes]
@@ -191,7 +191,7 @@ def test_half_an_answer(proxy: FaultProxy, client: Client, kept: dict[str, bytes
 def test_half_an_answer_without_a_body(proxy: FaultProxy, client: Client) -> None:
     proxy.plan(Rule(fault=HalfAnswer()))
     client.request("HEAD", "/a")
-    # This client takes what there is of a head for all of it, so the status is all to be relied on.
+    # This client accepts a partial head as a whole one, so only the status can be relied on.
     assert client.getresponse().headers.get("Content-Length") is None
 
 
@@ -301,7 +301,7 @@ def listener() -> Iterator[socket.socket]:
 def connected(
     listener: socket.socket, relay: TcpRelay
 ) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A client and its server, which has been asked."""
+    """A client and its server, which has received a request."""
     with (
         socket.create_connection(("127.0.0.1", relay.port), timeout=60) as client,
         listener.accept()[0] as server,
@@ -339,14 +339,14 @@ def test_a_cut_resets_however_soon_a_thread_wakes(
     prepare = tcp_relay._prepare_reset
 
     def slow(used: socket.socket) -> None:
-        time.sleep(0.02)  # a thread that was woken before would close its sockets meanwhile
+        time.sleep(0.02)  # a thread that was woken earlier would close its sockets meanwhile
         prepare(used)
 
     monkeypatch.setattr(tcp_relay, "_prepare_reset", slow)
     with TcpRelay(listener.getsockname()) as relay:
-        for _ in range(8):  # the order of the two sockets is any
+        for _ in range(8):  # the two sockets come in any order
             with connected(listener, relay) as (client, server):
-                client.shutdown(socket.SHUT_WR)  # so the end of the other way is the end of all
+                client.shutdown(socket.SHUT_WR)  # so the end of the other direction ends everything
                 assert server.recv(10) == b""
                 relay.cut()
                 with pytest.raises(ConnectionResetError):
@@ -362,7 +362,7 @@ def test_closing_waits_for_threads_that_are_about_to_end(
             time.sleep(0.02)
 
     with TcpRelay(listener.getsockname()) as relay:
-        monkeypatch.setattr(threading, "Thread", Slow)  # those of connections
+        monkeypatch.setattr(threading, "Thread", Slow)  # the threads of connections
         with socket.create_connection(("127.0.0.1", relay.port), timeout=60) as client:
             server, _ = listener.accept()
             server.close()
@@ -378,7 +378,7 @@ def test_what_comes_just_after_a_cut_is_not_relayed(listener: socket.socket) -> 
         TcpRelay(listener.getsockname()) as relay,
         connected(listener, relay) as (client, server),
     ):
-        with relay._lock:  # as far as a cut has come before it wakes the threads of sockets
+        with relay._lock:  # the state of a cut before it wakes the threads of sockets
             relay._cut.update(relay._sockets)
         client.sendall(b"late")
         server.settimeout(0.5)

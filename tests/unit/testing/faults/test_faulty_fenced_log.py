@@ -1,4 +1,4 @@
-"""The layer of faults gives each of the four outcomes, and poisons as a real log would."""
+"""The layer of faults gives each of the four outcomes, and poisons like a real log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording, failing and filling up, as tests rely on it."""
+"""Recording, failing and filling up, as tests rely on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from siltstone.testing.faults.file_layer import KINDS, Call, FileLayer, FullDisk
 def test_every_call_is_defined_with_its_own_signature(kind: type) -> None:
     """An inherited stub would return nothing instead of asking the file system."""
     contract = {name for name in vars(FileCalls) if not name.startswith("_")}
-    # No layer has anything in memory, or opens more than one part at a time: it refuses both.
+    # A layer has nothing in memory and opens one part of a path at a time: it refuses both calls.
     assert contract == {*KINDS, "preadv_now", "open_below"}
     for name in contract:
         theirs = inspect.signature(vars(kind)[name])
@@ -68,7 +68,7 @@ def test_a_full_disk_writes_what_fits_and_then_nothing(tmp_path: Path) -> None:
     disk = FullDisk(room=5)
     fd = disk.open(str(tmp_path / "a"), os.O_CREAT | os.O_RDWR)
     assert disk.pwritev(fd, [b"abc"], 0) == 3
-    assert disk.pwritev(fd, [b"XYZ"], 0) == 3, "overwriting takes no room"
+    assert disk.pwritev(fd, [b"XYZ"], 0) == 3, "overwriting needs no room"
     assert disk.pwritev(fd, [b"d", b"efg"], 3) == 2
     with pytest.raises(OSError, match="space"):
         disk.pwritev(fd, [b"f"], 5)

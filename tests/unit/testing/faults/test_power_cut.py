@@ -169,7 +169,7 @@ def test_a_failed_sync_loses_its_pages_for_good(disk: PowerCut) -> None:
     disk.fail_call("fdatasync")
     with pytest.raises(OSError, match="put/output"):
         disk.fdatasync(fd)
-    disk.fdatasync(fd)  # Succeeds, and must not be believed.
+    disk.fdatasync(fd)  # Succeeds, but must not be trusted.
     disk.cut()
     assert (disk.root / "a").read_bytes() == bytes(4)
 

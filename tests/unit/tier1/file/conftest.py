@@ -15,20 +15,20 @@ from tests.support.memory_folder import folder_in_memory
 
 @pytest.fixture(autouse=True)
 def many_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In files as small as these, so that they are used again after a few frames."""
+    """Many zeros for each byte, so that such small files are used again after a few frames."""
     monkeypatch.setattr(writer, "_ZEROS_FOR_BYTE", 8)
 
 
 @pytest.fixture
 def whole_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file has its largest size from the first one on."""
+    """Every file, also the first one, has the largest size."""
     monkeypatch.setattr(growth, "FIRST_BYTES", GIB)
     monkeypatch.setattr(growth, "SPARE_BYTES_MIN", GIB)
 
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory when there is room, else the usual one."""
+    """A folder in memory if there is room, otherwise the usual one."""
     with folder_in_memory(tmp_path) as folder:
         yield folder
 
@@ -41,5 +41,5 @@ def log(tmp_path: Path) -> Log:
 
 @pytest.fixture
 def frames() -> Frames:
-    """Frames for it."""
+    """Frames for this log."""
     return Frames()

@@ -1,4 +1,4 @@
-"""The chain of log files: what it is made of, and which files contradict each other."""
+"""The chain of log files: what it consists of, and which files contradict each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OTHER = bytes(16)
 
 
 def reported(log: Log, epoch: int, number: int, message: str, tail: str = "") -> None:
-    """Check that the log is refused, and that the error says what and names the file."""
+    """Check that the log is refused, and that the error gives the reason and the file."""
     with pytest.raises(CorruptDataError) as caught:
         build_view(log.folder)
     assert str(caught.value) == f"{message} where={log.file(epoch, number)}{tail}"
@@ -53,7 +53,7 @@ def two_epochs(log: Log, frames: Frames, *, crash_at: int = 3) -> list[LogFileHe
     return [first, second, newest]
 
 
-# --- what it is made of ---
+# --- what it consists of ---
 
 
 def test_no_files_are_a_log_without_history(log: Log) -> None:
@@ -179,7 +179,7 @@ def test_a_header_under_another_name_is_reported(log: Log, header: LogFileHeader
 
 
 def changed(header: LogFileHeader, field: str) -> LogFileHeader:
-    """A header of the same epoch that says something else, and is possible all the same."""
+    """A header of the same epoch that says something else but is still possible."""
     values: dict[str, object] = {
         "lineage": OTHER,
         "nonce": OTHER,
@@ -217,7 +217,7 @@ def test_a_file_does_not_begin_below_the_one_before(log: Log, frames: Frames) ->
     log.put(second)
     log.put(next_header(second, 1, 1))
     reported(log, 1, 2, "header contradicts the file before it")
-    # One that begins where the one before does holds nothing else: that one is empty.
+    # A file may begin where the file before it begins: then the file before it is empty.
     log.put(next_header(second, 2, 1))
     assert build_view(log.folder).end == 2
 
@@ -262,7 +262,7 @@ def test_a_file_without_a_header_may_hold_what_is_no_frame_of_it(log: Log, frame
 def test_frames_under_the_damaged_header_of_any_file_are_reported(
     log: Log, frames: Frames, epoch: int, number: int
 ) -> None:
-    """Of an older epoch, behind the newest file while its owner did not end it, of a newer one."""
+    """Of an older epoch, after the newest file of an owner that did not end, of a newer epoch."""
     log.put(first_header(1), frames.make(1, 0))
     newest = header_after(2, 1, 1, frames.crcs[0])
     last = frames.make(2, 1, b"", kind=KIND_BATCH if epoch == 2 else KIND_END)
@@ -273,7 +273,7 @@ def test_frames_under_the_damaged_header_of_any_file_are_reported(
 
 
 def test_spares_after_a_log_that_was_closed_are_not_read(log: Log, frames: Frames) -> None:
-    """A claim reads none of the zeros that the owner before it left, nor those of its own file."""
+    """A claim reads neither the zeros that the last owner left nor those of its own file."""
     log.put(first_header(1), frames.make(1, 0), frames.make(1, 1, b"", kind=KIND_END))
     for key in (FileKey(1, 1), FileKey(2, 0)):
         log.file(*key).write_bytes(bytes(2 * MIB))
@@ -434,5 +434,5 @@ def test_frames_that_are_finished_between_two_looks_are_no_damage(
         log.layer.before = finish
         end, _ = end_of(log, header)
         found.add((end.index, number <= reads))
-    # It sees both of them, or what was there before: when it had ended, or had just looked.
+    # It sees both frames or the older state: the look had ended, or had just read that part.
     assert found == {(before + 2, True), (before, True), (before, False)}

@@ -1,4 +1,4 @@
-"""Single steps of a claim: which log is refused, the epoch it takes, whose room it may use."""
+"""Single steps of a claim: which log is refused, its epoch, and which room it may use."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_claim_next_to_a_lost_marker_is_refused(folder: LogFolder, tmp_path: P
     assert caught.value.where == folder.path
     assert str(caught.value) == f"the marker was lost where={folder.path}"
     assert marker.content().never_written
-    # Files without a header were made by nobody who claimed.
+    # Files without a header do not prove a claim.
     for key in folder.log_files():
         folder.unlink(key)
     Path(folder.file(FileKey(3, 0).name)).touch()
@@ -141,7 +141,7 @@ def test_a_full_disk_gives_the_room_of_older_files_without_a_header(
     marker.close()
 
 
-def test_a_claim_that_is_not_the_newest_takes_nobodys_room(
+def test_a_claim_that_is_not_the_newest_takes_no_room_of_others(
     folder: LogFolder, tmp_path: Path
 ) -> None:
     create(tmp_path).abandon()
@@ -159,7 +159,7 @@ def test_a_claim_that_is_not_the_newest_takes_nobodys_room(
 
 
 def taken_over(folder: LogFolder) -> None:
-    """A claim that went as far as its header, and was never used."""
+    """A claim that wrote its header and was never used."""
     marker, slot = claimed(folder)
     file = create_first_file(folder, marker, slot, FILE_BYTES)
     take_over(folder, marker, (slot, marker.data()), file, lineage=LINEAGE, new=False)
@@ -272,7 +272,7 @@ def test_a_file_that_is_too_small_for_the_copy_grows(
         assert layer.fstat(file.fd).st_size == done.file.size
         assert shown(tmp_path) == [b"x" * 9000]
     else:
-        # Once more, for what the older owner did not use makes room.
+        # Twice, since unused files of the older owner make room.
         layer.fail_call("posix_fallocate", 1, error=errno.ENOSPC)
         layer.fail_call("posix_fallocate", 2, error=errno.ENOSPC)
         with pytest.raises(StorageFullError) as caught:

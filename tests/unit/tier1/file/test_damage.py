@@ -1,7 +1,7 @@
-"""A file is cut short, or one of its bytes is wrong.
+"""A file is cut short or has one wrong byte.
 
-What may happen: any one change. What must hold: the log shows frames that were written, in order
-and from the first one on, or it reports the damage; never other bytes.
+What may happen: any single change. What must hold: the log shows written frames, in order and from
+the first one on, or it reports the damage; it never shows other bytes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _used(path: Path) -> int:
 
 @pytest.mark.slow
 def test_every_truncation_of_the_last_file(small: Path, tmp_path: Path) -> None:
-    last = files(small)[-2]  # Behind it is the spare.
+    last = files(small)[-2]  # The spare file comes after it.
     name = last.relative_to(small)
     lengths = []
     points = [0, 1, HEADER_BYTES, FRAMES_OFFSET, *range(FRAMES_OFFSET, _used(last) + 1)]
@@ -102,7 +102,7 @@ def test_every_truncation_leaves_a_dropped_tail(small: Path, tmp_path: Path) -> 
         assert log.end() == 4
         assert log.dropped_tail() == len(kept.rstrip(b"\0")) - (end - size)
         log.abandon()
-        # It is reported once: the next owner finds a file that was ended by this one.
+        # It is reported once: the next owner finds a file that this one has ended.
         again = claim(path, Unsynced())
         assert again.dropped_tail() == 0
         assert reader.dropped_tail() == 0
@@ -127,7 +127,7 @@ def test_every_flip_of_a_byte(small: Path) -> None:
             outcomes.add("damage" if found is None else len(found))
             assert found is None or found == BODIES[: len(found)], (file.name, place)
         file.write_bytes(whole)
-    # Of the last frame too: nothing of it is missing, so it was not torn.
+    # A flip in the last frame is damage too: the frame is complete, so it was not torn.
     assert outcomes == {"damage", 5}
 
 
@@ -204,7 +204,7 @@ def test_a_bad_frame_before_a_valid_one_is_reported(small: Path) -> None:
     file = files(small)[0]
     whole = file.read_bytes()
     start = whole.index(b"first")
-    # The length is hit, which hides where the next frame stands.
+    # The length is damaged, which hides the place of the next frame.
     damaged = bytearray(whole)
     damaged[start - 4 : start] = b"\xff\xff\xff\x7f"
     file.write_bytes(damaged)

@@ -1,8 +1,8 @@
-"""Large frames that go past the page cache: what lies in the files, and what becomes of failures.
+"""Large frames that bypass the page cache: what is in the files, and what failures lead to.
 
 What may happen: the file system refuses, a call fails or is cut short, small and large frames
-follow one another, somebody reads beside the owner. What must hold: the files are byte for byte
-those that the page cache would have written; where nothing can be written so, all goes on.
+alternate, a reader reads next to the owner. What must hold: the files are byte for byte as if
+written by the page cache; where it cannot be bypassed, everything continues with it.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ FILE_BYTES = 32 * KIB
 
 
 class Disk(FileLayer):
-    """Takes the place of a disk that is written past the page cache, on any file system.
+    """Stands for a disk that is written without the page cache, on any file system.
 
-    It wants what a disk wants, whole blocks at block borders from memory that begins at a page.
+    It requires what a disk requires: whole blocks at block borders, from page-aligned memory.
 
     Attributes:
-        direct: those that are open.
-        refuses: what an open or a write by such a one answers; 0 for nothing.
-        where: ``open``, ``pwritev`` or ``fstat``.
+        direct: open descriptors for such writes.
+        refuses: the errno of an open or a write of such a descriptor; 0 for success.
+        where: the refused call: ``open``, ``pwritev`` or ``fstat``.
         short: bytes by which such a write is cut short.
-        count: writes by such a one.
+        count: number of such writes.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ LENGTHS = st.one_of(
 def test_the_files_are_those_that_the_page_cache_writes(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int], parts: int
 ) -> None:
-    """Whatever is large or small, and wherever a block or a file ends."""
+    """For any sizes, and wherever a block or a file ends."""
     found = []
     for system in (EXT4, MEMORY):
         path, disk = tmp_path_factory.mktemp("log"), Disk()
@@ -152,7 +152,7 @@ def test_the_files_are_those_that_the_page_cache_writes(
 
 
 def test_a_large_frame_where_one_ended_in_the_file_before(tmp_path: Path) -> None:
-    """What stands before it in its block is that of its own file."""
+    """The bytes before the frame in its block are those of its own file."""
     disk = Disk()
     log = made(tmp_path, disk)
     small, beginning = 900 + OVERHEAD_BYTES, 8
@@ -167,7 +167,7 @@ def test_a_large_frame_where_one_ended_in_the_file_before(tmp_path: Path) -> Non
 
 
 def test_a_reader_next_to_it_sees_each_frame(tmp_path: Path) -> None:
-    """On whatever file system this is, past its page cache if it can."""
+    """On the file system of the test, without its page cache if possible."""
     log = log_at(tmp_path, file_bytes=FILE_BYTES, file_system=EXT4)
     log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="first")
     reader = log_at(tmp_path).open_read()
@@ -230,7 +230,7 @@ def test_a_failed_write_ends_the_owner_and_harms_nothing_before_it(
 
 
 def test_a_folder_of_another_log_is_not_written_to(tmp_path: Path) -> None:
-    """An owner whose log was set aside writes to the files that it has, and no others."""
+    """An owner whose log was set aside writes to its own files, and to no others."""
     disk = Disk()
     log = made(tmp_path, disk)
     put(log, body(0, 100))
@@ -246,7 +246,7 @@ def test_a_folder_of_another_log_is_not_written_to(tmp_path: Path) -> None:
 
 
 def test_files_are_made_during_the_appends_without_zeros_too(tmp_path: Path) -> None:
-    """What goes past the page cache gives no zeros to write, and a roll finds its file."""
+    """Frames that bypass the page cache need no zeros, and a roll finds its file."""
     disk = Disk()
     log = made(tmp_path, disk)
     put(log, body(0, 10))

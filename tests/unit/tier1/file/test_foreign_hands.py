@@ -1,7 +1,7 @@
-"""Somebody moves, removes or replaces a file of a log while its owner lives.
+"""A file of a log is moved, removed or replaced while the owner lives.
 
-What must hold: the owner acknowledges nothing more once a frame would go to a file without a name,
-and soon ends where the file got another name.
+What must hold: the owner acknowledges nothing more as soon as a frame would go to a file without a
+name, and ends soon when the file got another name.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_an_owner_whose_files_were_moved_ends_at_its_next_look(
     owned.abandon()
 
 
-def test_a_hard_link_of_a_backup_is_in_nobodys_way(owned: FileFencedLog, tmp_path: Path) -> None:
+def test_a_hard_link_of_a_backup_disturbs_no_owner(owned: FileFencedLog, tmp_path: Path) -> None:
     os.link(files(tmp_path)[0], tmp_path / "kept")
     put(owned, b"three")
     owned.tend()

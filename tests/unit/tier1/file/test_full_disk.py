@@ -1,8 +1,8 @@
 """The disk is full.
 
-What may happen: no more room at any preallocation. What must hold: nothing is lost and nothing is
-poisoned, frames that help to free room go on in the file that was kept for them, and a full disk
-can be claimed as long as files lie there that were never used.
+What may happen: no more room at any preallocation. What must hold: nothing is lost or poisoned,
+frames that help to free room continue in the file that was reserved for them, and a full disk can
+be claimed as long as it has log files that were never used.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def test_frames_of_the_reserve_continue_when_others_do_not(tmp_path: Path) -> No
     log = create(tmp_path, disk)
     disk.room = 0
     written = _until_full(lambda body: log.append([body], count=1))
-    # The first file is full, the spare one untouched; smaller frames still find room.
+    # The first file is full, the spare one is untouched; smaller frames still fit.
     assert len(written) == 2
     put(log, b"small")
     written.append(b"small")
     more = _until_full(lambda body: log.append([body], count=1, reserve=True))
     assert len(more) == 2
-    # Now the reserve is in use, so nothing else is let in, however small.
+    # Now the reserve is in use, so no other frame is accepted, however small.
     with pytest.raises(StorageFullError):
         put(log, b"small")
     log.append([b"control"], count=1, reserve=True)
@@ -110,7 +110,7 @@ def test_a_full_disk_leaves_the_older_owner_alone(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_claimed_in_the_room_of_a_file_that_was_never_used(tmp_path: Path) -> None:
     class Disk(FullDisk):
-        """Gives back what is unlinked."""
+        """Frees the room of unlinked files."""
 
         def unlink(self, path: str | bytes, *, dir_fd: int | None = None) -> None:
             self.room += self.inner.stat(path, dir_fd=dir_fd).st_size
@@ -154,7 +154,7 @@ def test_a_full_disk_is_claimed_with_a_smaller_file_after_a_used_reserve(
     old = log_at(tmp_path, file_bytes=64 * KIB)
     old.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="first")
     old.abandon()
-    # Not one file is left that was never used.
+    # No unused file is left.
     for path in files(tmp_path)[1:]:
         path.unlink()
     disk = FullDisk(room=room_kib * KIB)

@@ -1,7 +1,7 @@
-"""Files begin small, and become as large as what comes in asks for.
+"""Files are small at first, and become as large as the appended bytes require.
 
 What must hold: a short life takes little of the disk and leaves less; any frame up to the largest
-one fits at any time; a full disk refuses what does not fit, harms nothing, and can be claimed.
+size fits at any time; a full disk refuses what does not fit, harms nothing, and can be claimed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LARGEST = 64 * MIB
 
 
 class Clock(SystemEnvironment):
-    """A clock that goes on when it is told to."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Clock(SystemEnvironment):
 
 
 class Room(FullDisk):
-    """Gives back what is unlinked or cut off."""
+    """Frees the room of bytes that are unlinked or cut off."""
 
     def unlink(self, path: str | bytes, *, dir_fd: int | None = None) -> None:
         self.room += self.inner.stat(path, dir_fd=dir_fd).st_size
@@ -89,7 +89,7 @@ def sizes(path: Path) -> list[int]:
 
 
 def kept(path: Path) -> int:
-    """Bytes of all that is in the folder."""
+    """Bytes of all files in the folder."""
     return sum(file.stat().st_size for file in (path / "c0").iterdir())
 
 
@@ -280,7 +280,7 @@ def test_a_full_disk_can_be_claimed(tmp_path: Path, ends: object) -> None:
     disk = Room(Unsynced(), room=10**9)
     log = opened(tmp_path, disk, new=True)
     put(log, b"a")
-    disk.room = 100  # a lock and nothing else
+    disk.room = 100  # enough for a lock and nothing else
     ends(log)  # type: ignore[operator]
     for body in (b"b", b"c"):
         log = opened(tmp_path, disk)
@@ -313,7 +313,7 @@ def test_no_room_for_the_copy_of_a_large_frame_is_told_and_may_pass(tmp_path: Pa
     log = opened(tmp_path, disk, new=True)
     put(log, b"a", bytes(3 * MIB))
     log.abandon()
-    files(tmp_path)[-1].unlink()  # It was never used, and would be room.
+    files(tmp_path)[-1].unlink()  # It was never used, so its room could be taken.
     disk.room = FIRST_BYTES
     with pytest.raises(StorageFullError):
         opened(tmp_path, disk)

@@ -1,4 +1,4 @@
-"""Frames are read as the chain states them, or it is told; none is passed over."""
+"""Frames are read as the chain states them, or an error is raised; none is skipped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(log: Log, from_index: int = 0) -> list[int]:
 
 
 def taken_over(log: Log, frames: Frames) -> tuple[Path, bytes]:
-    """Epoch 1 with frames 0 and 1, epoch 2 with a copy of the last one and its own; the first."""
+    """Epoch 1 with frames 0 and 1; epoch 2 with a copy of frame 1 and its own; returns frame 0."""
     a, b = frames.make(1, 0), frames.make(1, 1)
     old = log.put(first_header(1), a, b)
     log.put(header_after(2, 1, 2, frames.crcs[1], b), b, frames.make(2, 2))
@@ -59,7 +59,7 @@ def test_a_frame_that_is_not_the_one_that_was_taken_over_is_reported(
 ) -> None:
     _, first = taken_over(log, frames)
     damage_copy(log)
-    # Whoever lost the log has written another frame to the end of it.
+    # An owner that had lost the log has written another frame to its end.
     log.put(first_header(1), first, frames.make(1, 1, b"other"))
     with pytest.raises(CorruptDataError, match="do not end as stated"):
         read(log)

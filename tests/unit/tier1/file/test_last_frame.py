@@ -1,7 +1,7 @@
-"""The newest frame, after its owner was killed: torn by that, or damaged since.
+"""The newest frame after its owner was killed: torn by the kill, or damaged since.
 
-What may happen: any sectors of a frame in flight are missing, or its end is; or a bit of a frame
-that was acknowledged flips. What must hold: the first is dropped and said, the second is reported,
+What may happen: any sectors of a frame in flight or its end are missing; or a bit flips in an
+acknowledged frame. What must hold: the torn frame is dropped and counted, the damage is reported,
 except where sectors of zeros make both look the same.
 """
 
@@ -53,7 +53,7 @@ def _body(size: int, seed: int) -> bytes:
 
 
 def _whole(size: int) -> bytes:
-    """A frame without a zero at its end."""
+    """A frame whose last byte is not zero."""
     return next(frame for seed in range(99) if (frame := _frame(_body(size, seed)))[-1])
 
 
@@ -142,7 +142,7 @@ def test_an_acknowledged_frame_with_a_flipped_bit_is_reported_by_all(tmp_path: P
             look(tmp_path, Unsynced())
         assert str(file) in str(caught.value)
         assert "index=2" in str(caught.value)
-    # Nobody wrote anything, so the right file brings all of it back.
+    # Nothing was written, so the right file brings everything back.
     file.write_bytes(whole)
     assert len(shown(tmp_path, Unsynced())) == 3
 

@@ -1,4 +1,4 @@
-"""The two slots of the marker, and what fencing everybody and putting a log aside do with them."""
+"""The two slots of the marker, and how fencing all owners and setting a log aside use them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_new_marker_has_room_for_two_slots_and_is_durable(folder: LogFolder) -
     assert marker.content().never_written
     synced = [call.target for call in layer.calls if call.kind == "fsync"]
     assert synced == [folder.file("marker"), folder.path]
-    # No other claimant was between.
+    # No other claimant came between.
     assert [call.kind for call in layer.calls if call.kind == "flock"] == ["flock", "flock"]
     marker.close()
 
@@ -210,7 +210,7 @@ def test_an_owner_acknowledges_nothing_after_everybody_was_fenced(
 def test_a_reader_that_a_fence_let_in_reads_to_the_last_frame(
     tmp_path: Path, content: bytes | None
 ) -> None:
-    """Its owner may have acknowledged it, and no claim decides about it any more."""
+    """Its owner may have acknowledged that frame, and no claim decides about it any more."""
     log = create(tmp_path)
     put(log, b"a")
     put(log, b"b")

@@ -1,8 +1,8 @@
 """The process has no descriptor left.
 
-What may happen: any call of the file log that opens something fails with EMFILE, once or for a
-time. What must hold: nothing is lost or poisoned, nothing is acknowledged that is not there, and
-the log goes on as soon as there is a descriptor.
+What may happen: any call of the file log that opens a file or folder fails with EMFILE, once or for
+a time. What must hold: nothing is lost or poisoned, only what is there is acknowledged, and the log
+continues as soon as there is a descriptor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPENS = ("open", "scandir")
 
 
 class FewFiles(FileLayer):
-    """Opens nothing more while ``lacks``; ``opens_left`` calls are let through before that."""
+    """Refuses to open files while ``lacks``, except for the first ``opens_left`` calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def test_appends_and_truncations_continue_when_there_are_descriptors_again(
 
 
 def log_first(kept: list[bytes], end: int) -> int:
-    """Behind the last frame is the one that a closing owner leaves."""
+    """After the last frame comes the end frame of a closing owner."""
     return end - 1 - len(kept)
 
 

@@ -1,9 +1,8 @@
-"""The power fails at every call of a scripted life of a log, and at random ones of random lives.
+"""The power fails at every call of a scripted life of a log, and at random calls of random lives.
 
-What may fail: any call, from the cut on; whatever was not synced may be gone or half there; a sync
-may fail and take its pages with it. What must hold: frames that were acknowledged, or shown to a
-reader, are read by whoever claims next; nothing else appears but frames that were in flight; the
-log goes on.
+What may fail: any call, from the cut on; unsynced bytes may be gone or partly there; a sync may
+fail and lose its pages. What must hold: the next claimant reads frames that were acknowledged or
+shown to a reader; besides these only frames appear that were in flight; the log continues.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ DIRECT = "siltstone.tier1.file.writer.DIRECT_BYTES_MIN"
 
 
 class Life:
-    """What owners and readers were told about one log."""
+    """What owners and readers of one log were told."""
 
     def __init__(self, path: Path, disk: DirectDisk, file_system: FileSystem = MEMORY) -> None:
         self.path = path
@@ -105,7 +104,7 @@ class Life:
         self.logs = []
 
     def check(self) -> None:
-        """Claim as the next owner would, and see that all that was sure is there."""
+        """Claim as the next owner would, and check that every sure frame is there."""
         self.end()
         if not self.sure:
             return
@@ -146,7 +145,7 @@ def script(life: Life) -> None:
 
 
 def tended(life: Life) -> None:
-    """A life beside which files are written with zeros, and used again when they are truncated."""
+    """A life during which files are written with zeros, and used again after truncation."""
     first = life.create()
     for number in range(9):
         life.append(first, BIG)
@@ -164,7 +163,7 @@ def tended(life: Life) -> None:
 
 
 def direct(life: Life) -> None:
-    """The same life with large frames past the page cache, and small ones between them."""
+    """The same life with large frames that bypass the page cache, and small ones between them."""
     with patch(DIRECT, 1_000):
         tended(life)
         owner = life.logs[-1]
@@ -174,7 +173,7 @@ def direct(life: Life) -> None:
 
 
 def growing(life: Life) -> None:
-    """Files that begin small, frames that are larger than the next one, clean ends and others."""
+    """Small first files, frames that are larger than the next file, clean and other ends."""
     life.file_bytes = 64 * KIB
     with patch(FIRST, 8 * KIB), patch(SPARE, 8 * KIB):
         first = life.create()
@@ -242,7 +241,7 @@ def test_power_cut_at_every_second_call(
     system: FileSystem,
 ) -> None:
     if steps is growing:
-        step *= 6  # Its disk is large, and the steps are mostly those of the other lives.
+        step *= 6  # It needs much disk, and its steps are mostly those of the other lives.
     numbers = _calls(tmp_path, keep, steps, system)[first - 1 :: step]
     _cut_at(tmp_path, keep, numbers, steps, system)
 
@@ -334,7 +333,7 @@ def test_a_failed_sync_then_a_takeover_then_a_power_cut(tmp_path: Path) -> None:
     calls.fail_call("fdatasync", error=errno.EIO)
     with pytest.raises(LogError):
         put(old, b"doubtful")
-    # The page cache shows the frame and a sync of it succeeds, but the disk does not have it.
+    # The page cache shows the frame and a later sync succeeds, but the disk does not have it.
     assert bodies(reader.read(0)) == [b"a", b"b"]
     new = claim(tmp_path / "log", calls)
     assert bodies(new.read(0)) == [b"a", b"b", b"doubtful"]
@@ -343,7 +342,7 @@ def test_a_failed_sync_then_a_takeover_then_a_power_cut(tmp_path: Path) -> None:
     for log in (old, new):
         log.abandon()
     disk.restart()
-    # The copy is what is left of it.
+    # Only the copy of it is left.
     assert shown(tmp_path / "log") == [b"a", b"b", b"doubtful"]
     put(last := claim(tmp_path / "log"), b"c")
     assert bodies(last.read(0)) == [b"a", b"b", b"doubtful", b"c"]
@@ -396,7 +395,7 @@ def test_a_claim_of_a_doubtful_frame_is_cut(
 
 
 def _cut_claim(root: Path, kinds: Sequence[str], number: int, seed: int) -> bool:
-    """Cut ahead of a call of a number among ``kinds``; false when there are not so many."""
+    """Cut before call ``number`` of those in ``kinds``; false if there are fewer calls."""
     disk, calls = _doubtful(root)
     left = number
 

@@ -1,6 +1,6 @@
-"""Files of a log that somebody else removes, empties, or brings from another log.
+"""Files of a log that are removed, emptied, or brought from another log by others.
 
-What must hold: a claim and a reader see every frame up to the newest one, or report the damage.
+What must hold: a claim and a reader see every frame up to the newest one or report the damage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COUNT = 8
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Three owners that died, the last one in its third file, with a spare one behind it."""
+    """Three owners that died, the last one in its third file, with a spare file after it."""
     path = tmp_path / "log"
     owner = create(path, Unsynced())
     for number in range(3):
@@ -46,9 +46,9 @@ def log(tmp_path: Path) -> Path:
 
 
 def ends(path: Path) -> list[int]:
-    """The newest frames that a reader and a claim see; none where damage is reported.
+    """The newest frames that a reader and a claim see; none if damage is reported.
 
-    A reader of a log without a claim behind it shows all but the last one, perhaps.
+    Without a later claim, a reader may show all frames except the last one.
     """
     found = []
     for look in (log_at(path, Unsynced()).open_read, lambda: claim(path, Unsynced())):
@@ -102,13 +102,13 @@ def test_an_owner_whose_files_are_all_gone_claimed_nothing(tmp_path: Path) -> No
     owner.abandon()
     for file in files(tmp_path)[-2:]:
         file.unlink()
-    # Whoever wrote a journal in that epoch had a file: the container compares.
+    # An owner that wrote a journal in that epoch had a file; the container compares the epochs.
     assert log_at(tmp_path, Unsynced()).open_read().epoch() == 1
     assert log_at(tmp_path, Unsynced()).newest_epoch() == 2
 
 
 class DyingClaimant(Unsynced):
-    """Finds no room for its file, and dies when it has removed one that was never used."""
+    """Finds no room for its file, and dies after it has removed an unused one."""
 
     removed: str = ""
 

@@ -1,8 +1,8 @@
-"""Log files that are made ready beside the appends: written with zeros, and used again.
+"""Log files that are prepared during the appends: written with zeros, and used again.
 
 What may happen: any call fails, the disk is full, an owner dies or is fenced in between. What must
-hold: a file that has the name of a log file holds nothing but zeros and the frames of its own turn;
-frames are as they were; room that only waits to be used again is room.
+hold: a file with the name of a log file holds only zeros and the frames of its current use; frames
+are unchanged; room of files that wait to be used again counts as room.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def old_files(path: Path) -> list[Path]:
 
 
 def live(log: FileFencedLog, first: int, count: int, kept: int = 3) -> None:
-    """Append frames, truncate behind them, and tend the log all the while."""
+    """Append frames, truncate after each of them, and tend the log all the time."""
     for number in range(first, first + count):
         put(log, body(number))
         tend(log)
@@ -101,7 +101,7 @@ def test_a_log_file_was_all_zeros_when_it_got_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".old", ".log"])
 def test_no_room_for_a_name_costs_the_file_and_nothing_else(tmp_path: Path, suffix: str) -> None:
-    """As on ext4, where a name may need one more block of the folder."""
+    """As on ext4, where a new name may need one more block for the folder."""
     refused: list[str] = []
 
     def before(call: Call) -> None:
@@ -132,7 +132,7 @@ def test_frames_continue_in_a_file_that_is_written_already(tmp_path: Path) -> No
     put(log, *written)
     tend(log)
     assert len(files(tmp_path)) == 3
-    put(log, b"small")  # It would fit into the first file.
+    put(log, b"small")  # It would still fit into the first file.
     first, second, third = files(tmp_path)
     assert b"small" not in first.read_bytes()
     assert b"small" in second.read_bytes()
@@ -199,7 +199,7 @@ def test_the_next_owner_removes_what_waits_to_be_used_again(tmp_path: Path) -> N
 
 
 class Room(FullDisk):
-    """Gives back what is unlinked."""
+    """Frees the room of unlinked files."""
 
     def unlink(self, path: str | bytes, *, dir_fd: int | None = None) -> None:
         self.room += self.inner.stat(path, dir_fd=dir_fd).st_size
@@ -270,7 +270,7 @@ def test_every_rename_is_durable_before_anything_else_happens(tmp_path: Path) ->
     assert len(places) > 4
     for place in places:
         around = [(call.kind, call.target) for call in calls.calls[place - 1 : place + 3]]
-        # It is opened ahead: a rename that could not be synced would be the end of the owner.
+        # It is opened in advance: a rename that cannot be synced would end the owner.
         assert [around[0], *around[2:]] == [("open", folder), ("fsync", folder), ("close", folder)]
     log.abandon()
 
@@ -332,7 +332,7 @@ def test_appends_truncations_and_care_at_the_same_time(tmp_path: Path) -> None:
 def test_a_reader_in_a_file_that_is_used_again_hears_that_it_was_truncated(
     tmp_path: Path, later: int
 ) -> None:
-    """It has the file open; what stands there then is zeros, or frames of the file's next turn."""
+    """It has the file open, which then holds zeros or frames of its next use."""
     log = made(tmp_path, file_bytes=512 * KIB)
     large = [b"%d " % number + os.urandom(60_000) for number in range(20)]
     for data in large:
@@ -357,7 +357,7 @@ def test_a_reader_in_a_file_that_is_used_again_hears_that_it_was_truncated(
 
 
 class StoppingCalls(SystemFileCalls):
-    """Does something once when it has opened a file of this name."""
+    """Calls ``act`` once after it has opened a file of this name."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -374,7 +374,7 @@ class StoppingCalls(SystemFileCalls):
 
 
 def test_a_look_at_the_newest_file_while_it_is_used_again_begins_again(tmp_path: Path) -> None:
-    """Where the reader goes on in it stands a frame of the file's next turn."""
+    """At the place where the reader continues there is a frame of the file's next use."""
     log = made(tmp_path)
     put(log, body(0))
     calls = StoppingCalls()

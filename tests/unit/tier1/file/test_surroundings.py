@@ -1,4 +1,4 @@
-"""Where a file log may lie, how it is set up, and what it leaves in its folder."""
+"""Where a file log may be, how it is set up, and what it leaves in its folder."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_void_files_go_once_the_new_owner_has_a_frame(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 10
     put(new, b"b")
     put(new, b"c")
-    # What is left: the first owner's file, and the new owner's with its spare.
+    # The first owner's file is left, and the new owner's file with its spare.
     assert [path.name[1:] for path in files(tmp_path)] == [
         f"{1:020d}-{0:08d}.log",
         f"{5:020d}-{0:08d}.log",
@@ -164,7 +164,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 
 
 class _Broken(FileLayer):
-    """Fails late in a claim."""
+    """Fails at a late call of a claim."""
 
     def __init__(self) -> None:
         super().__init__()

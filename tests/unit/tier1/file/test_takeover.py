@@ -1,6 +1,6 @@
 """Two owners of one log, one of them stopped at every step of what it does.
 
-What may happen: a claim at any moment, an owner that goes on much later. What must hold: a frame
+What may happen: a claim at any moment, an owner that continues much later. What must hold: a frame
 that was acknowledged is read by every later owner; a frame that was not is read by all of them or
 by none.
 """
@@ -40,7 +40,7 @@ LETTERS = [bytes([letter]) for letter in b"abcdefgh"]
 
 
 class Stop(FileLayer):
-    """Stops one thread behind a call of one kind, once."""
+    """Stops one thread once, at a call of one kind."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -289,7 +289,7 @@ def test_a_reader_shows_nothing_new_between_the_marker_and_the_header(tmp_path: 
 
     layer.before = before
     new = claim(tmp_path, layer)
-    # One that saw two frames keeps them; one that comes new leaves out what the claim decides on.
+    # A reader that saw two frames keeps them; a new one leaves out what the claim decides on.
     assert seen == [(2, [b"a", b"b"])]
     assert reader.end() == 3
     assert bodies(reader.read(0)) == [b"a", b"b", b"doubtful"] == bodies(new.read(0))
@@ -297,7 +297,7 @@ def test_a_reader_shows_nothing_new_between_the_marker_and_the_header(tmp_path: 
 
 
 def tear(path: Path) -> None:
-    """Let the newest frame look as while it is written."""
+    """Make the newest frame look as if it is being written."""
     files = [file for file in path.rglob("*.log") if file.read_bytes().strip(b"\0")]
     newest = max(files, key=lambda file: file.name)
     whole = newest.read_bytes()

@@ -1,4 +1,4 @@
-"""The heart of a holder: it beats while its claim is the newest, and not a beat longer."""
+"""The heart of a holder: it beats while its claim is the newest, and not one beat longer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WAIT_S = 120.0
 
 
 class Shown:
-    """What others see, and hearts that show it."""
+    """What others see, and hearts that write it."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -66,7 +66,7 @@ def test_the_heart_of_an_owner_that_was_fenced_stops_by_itself() -> None:
     shown.is_newest = False
     heart._thread.join(WAIT_S)
     assert not heart._thread.is_alive()
-    assert not heart._stopped.is_set(), "nobody stopped it"
+    assert not heart._stopped.is_set(), "it was not stopped"
 
 
 def test_one_that_never_was_the_newest_shows_nothing() -> None:

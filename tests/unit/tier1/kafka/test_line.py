@@ -1,4 +1,4 @@
-"""What goes by a line, by the codecs of kafka-python; and what becomes of a frame when one ends."""
+"""What a line sends, checked by the codecs of kafka-python; a frame whose line ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def answer_of(
     version: int, number: int = 7, *, code: int = 0, topic: str = TOPIC, topic_id: UUID = ID,
     partitions: Sequence[int] = (0,), offset: int = 1 << 33, message: str | None = None,
 ) -> bytes:  # fmt: skip
-    """What kafka-python says that a broker answers, without the length."""
+    """The answer of a broker as kafka-python encodes it, without the length."""
     topics = ProduceResponse.TopicProduceResponse
     parts = [
         topics.PartitionProduceResponse(
@@ -101,7 +101,7 @@ def test_a_part_of_an_answer_is_none() -> None:
 
 
 class Broker:
-    """The other end of a line, which says what a test tells it."""
+    """The other end of a line; it answers what a test sets."""
 
     def __init__(self) -> None:
         self.sock, self.ours = socket.socketpair()
@@ -109,7 +109,7 @@ class Broker:
         self._thread: threading.Thread | None = None
 
     def says(self, *answers: bytes, end: bool = False) -> None:
-        """Answer the next request, by these pieces, and hang up if that is asked for."""
+        """Answer the next request with these pieces, and hang up if ``end``."""
 
         def serve() -> None:
             self.requests.append(self.ours.recv(1 << 16))
@@ -203,7 +203,7 @@ def test_nothing_is_sent_when_the_signing_on_has_ended(broker: Broker) -> None:
 
 
 class StubPartition:
-    """Tells which way each batch went, and lets lines be refused and break."""
+    """Records which way each batch went, and can refuse and break lines."""
 
     topic = TOPIC
 

@@ -1,4 +1,4 @@
-"""A port that speaks no TLS, as that of a broker without it: who asks is told what to look at."""
+"""A port without TLS, as of a broker without it: the error says what to look at."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from siltstone.tier1.kafka.settings import KafkaLogSettings
 
 @pytest.fixture(params=[1, 1 << 16], ids=["reset", "ended"])
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Ends each connection when it has heard something, as a broker does: a part of it or all."""
+    """Ends each connection after it has read a part or all of the request, like a broker."""
     heard: int = request.param
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -36,7 +36,7 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def told(port: int, deadline_s: float) -> str:
-    """What a look at the log ends with."""
+    """The error of a look at the log."""
     settings = KafkaLogSettings(servers=[f"127.0.0.1:{port}"], topic="t", deadline_s=deadline_s)
     log = KafkaFencedLog(settings, 0)
     with pytest.raises(LogError) as caught:
@@ -46,6 +46,6 @@ def told(port: int, deadline_s: float) -> str:
 
 
 def test_a_port_without_tls_is_told(port: int) -> None:
-    """A machine that stands still gets no answer before a deadline; so a longer one is tried."""
+    """A paused machine gets no answer before a deadline, so longer ones are tried."""
     answers = (told(port, 0.5 * 2**doubled) for doubled in range(8))
     assert any("may speak no TLS on this port: look at servers" in answer for answer in answers)

@@ -1,4 +1,4 @@
-"""Reading goes on where the broker keeps a place of which no record is left."""
+"""Reading continues where the broker keeps an offset without a record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEADLINE_S = 30.0
 
 
 class Holed:
-    """A partition that gives one record at a time, and at some offsets none."""
+    """A partition that returns one record at a time, and none at some offsets."""
 
     topic = "topic"
     topic_id = None

@@ -106,7 +106,7 @@ def test_frames_that_come_again_after_later_ones_are_passed_over() -> None:
     frames = [writer.frame() for _ in range(3)]
     scan = scanned(claim(), *frames, frames[0], frames[1], writer.frame())
     assert (scan.end, list(scan.offsets)) == (4, [1, 2, 3, 6])
-    # Also where those that they repeat were truncated, or are not remembered.
+    # Also when the frames that they repeat were truncated or are not remembered.
     assert scanned(frames[1], frames[2], frames[0]).end == 3
     scan.forget_recent()
     scan.add(7, frames[2])
@@ -118,7 +118,7 @@ def test_another_frame_in_the_place_of_one_is_a_lost_log() -> None:
     frames = [writer.frame() for _ in range(3)]
     with pytest.raises(LogLostError, match="missing"):
         scanned(claim(), *frames, Writer(1, 1, 5).frame())
-    # One of the newest owner that takes the place of an older one's was never written.
+    # The newest owner never writes a frame in the place of an older owner's frame.
     newer = writer.next(2)
     with pytest.raises(LogLostError, match="missing"):
         scanned(claim(), *frames, claim(), newer.frame(), Writer(2, 1, 5).frame())

@@ -1,4 +1,4 @@
-"""Settings of the log ``kafka``: what is refused, and what a client is made of."""
+"""Settings of the log ``kafka``: what is refused, and what a client is configured with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scan that is kept has one user at a time, and never hides what the topic is now."""
+"""A kept scan has one user at a time, and never hides the current state of the topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ID = UUID(int=7)
 
 
 def frames(count: int) -> list[bytes]:
-    """Values of that many frames of epoch 1."""
+    """Values of ``count`` frames of epoch 1."""
     made, crc = [], 0
     for index in range(count):
         frame = encode_frame(
@@ -32,7 +32,7 @@ def frames(count: int) -> list[bytes]:
 
 
 class StubPartition:
-    """A topic that holds these values from the offset ``start`` on."""
+    """A topic with these values from offset ``start`` on."""
 
     topic = "t"
     topic_id: UUID | None = ID

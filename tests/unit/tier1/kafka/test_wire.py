@@ -1,4 +1,4 @@
-"""The bytes that a broker gets, by the decoder of kafka-python; and who claims by presence."""
+"""The bytes that a broker gets, by the decoder of kafka-python; and claims by presence."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_process_of_this_machine_is_gone_when_it_has_ended() -> None:
         with open(f"/proc/{child.pid}/stat", "rb") as file:
             started = int(file.read().rpartition(b")")[2].split()[19])
         record = claim_of(replace(here, pid=child.pid, started=started))
-        assert presence(record, here) is Presence.UNKNOWN, "it lives, and may hold the log or not"
+        assert presence(record, here) is Presence.UNKNOWN, "it lives, but may not hold the log"
         assert presence(replace(record, started=started - 1), here) is Presence.GONE
         child.kill()
     assert presence(record, here) is Presence.GONE

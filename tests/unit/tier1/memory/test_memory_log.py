@@ -1,4 +1,4 @@
-"""What only the memory log has: a name, handles that are dropped, truncation to the frame."""
+"""What only the memory log has: a name, dropped handles, truncation to the frame."""
 
 from __future__ import annotations
 
