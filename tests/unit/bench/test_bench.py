@@ -17,7 +17,7 @@ from bench.figure import MILLISECONDS, PER_SECOND, Figure
 from bench.workshop import Workshop
 
 OPTIONAL = {"gcs": "fake-gcs-server", "azure": "azurite", "hdfs": "hdfs", "kafka": "kafka"}
-"""They need a server that not everybody has, and a plugin that is newer than some checkouts."""
+"""They need a server that may be missing, and a plugin that is newer than some checkouts."""
 SERVED = {"s3", *OPTIONAL}
 """With a server they take up to a minute."""
 IN_SPARK = {name for name in command.PARTS if name.startswith(("silt", "spark", "pipelines"))}

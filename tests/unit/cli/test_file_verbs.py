@@ -234,14 +234,14 @@ from siltstone.store.store import Store
 place, count, *arguments = sys.argv[1:]
 left = int(count)
 
-def dying(call, behind):
+def dying(call, after):
     def made(*given, **named):
         global left
         left -= 1
-        found = call(*given, **named) if behind else None
+        found = call(*given, **named) if after else None
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
-        return found if behind else call(*given, **named)
+        return found if after else call(*given, **named)
     return made
 
 if place == "open":
@@ -260,7 +260,7 @@ KILLS = {
     False: [("copy", 30), ("commit", 1), ("committed", 2)],
     True: [("open", 1), ("_adopted", 30), ("commit", 2), ("committed", 1)],
 }
-"""Where an import by copies, or in place, is killed; the store has two containers."""
+"""Where an import by copies or in place is killed; the store has two containers."""
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from tests.support.command import Command
 
 DONE, FAILED, USAGE, CONFLICT = 0, 1, 2, 4
 LONG = ["x" * 216, "x" * 255, "\u6587" * 80]
-"""Names that a file system takes, near its limit of 255 bytes."""
+"""Names that a file system accepts, near its limit of 255 bytes."""
 
 
 def names(folder: Path) -> list[str]:

@@ -26,10 +26,10 @@ SDKS = {
     "azure", "boto3", "botocore", "google", "hdfs_native", "kafka", "numpy", "obstore", "pandas",
     "prometheus_client", "py4j", "pyarrow", "pyspark", "requests", "rich", "urllib3",
 }  # fmt: skip
-"""What no verb of a store in folders needs."""
+"""Modules that no verb of a store in folders needs."""
 
 OF_A_STORE = {"asyncio", "crc32c", "importlib.metadata", "pluggy", "pydantic", "rocksdict", "yaml"}
-"""What a verb needs that opens a store, and its help does not."""
+"""Modules that a verb needs to open a store, and that its help does not need."""
 
 OTHERS = {
     "siltstone.cli.backup_commands", "siltstone.cli.migrate_commands",

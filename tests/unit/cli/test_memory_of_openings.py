@@ -24,7 +24,7 @@ sys.exit(code)
 
 LENGTH = 200 * MIB
 MORE_MAX = 48 * MIB
-"""What a verb may need beyond the same verb in an empty store: some frames of 8 MiB."""
+"""What a verb may need more than in an empty store: some frames of 8 MiB."""
 
 
 def ran(folder: Path, *arguments: str, data: Path | None = None) -> tuple[bytes, int]:

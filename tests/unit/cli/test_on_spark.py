@@ -32,7 +32,7 @@ LINES: dict[str, tuple[int, list[str]]] = {
     "verify-backup": (6, ["HOME/damaged", "1", "2"]),
     "verify-migration": (6, ["ORIGINAL/brought"]),
 }
-"""By old name: the exit code, and what follows the name."""
+"""For each old name: the exit code, and the words after the name."""
 
 
 @dataclass(slots=True)

@@ -77,10 +77,10 @@ HiddenSegments._fill = filling
 ImportWriter.write_chunk, NotedRanges.add, Imports.commit = counting, adding, committing
 sys.exit(run(arguments))
 """
-"""The command in a process that kills itself; it moves 64 KiB in a task, and notes each four."""
+"""The command in a process that kills itself; a task moves 64 KiB, and every four are noted."""
 
 NOTED = 28
-"""Ranges in notes when the 30th is to be added."""
+"""Ranges in notes when the 30th is added."""
 
 
 def made(folder: Path) -> Path:

@@ -21,7 +21,7 @@ from tests.unit.cli.conftest import COMMAND
 BYTES = Random(1).randbytes(599_000)
 VALUE = BYTES[:300_000]
 NAMES = [f"{number:05}{'x' * 200}" for number in range(1_000)]
-"""As a listing they are more than a pipe takes at once."""
+"""Their listing is longer than a pipe takes at once."""
 
 LISTED = "".join(f"{name}\n" for name in NAMES).encode()
 GIVES = {
@@ -30,7 +30,7 @@ GIVES = {
     "table ls": (["table", "ls", "0"], LISTED),
 }
 KIB_MAX = 300
-"""How long a file may be: less than the segment, more than the files of a reader of it alone."""
+"""The limit of a file's length: less than the segment, more than the files that a reader needs."""
 
 
 @pytest.fixture(scope="module")

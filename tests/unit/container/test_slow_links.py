@@ -20,7 +20,7 @@ pytestmark = pytest.mark.virtual_time
 RATE = 10 * KIB
 """What the link moves in a second: a chunk of 1 MiB takes more than a minute and a half."""
 MOVING: ContextVar[int] = ContextVar("MOVING", default=0)
-"""Bytes of the call that the task at work makes."""
+"""Bytes of the call that the current task makes."""
 
 SETTINGS = replace(QUIET, chunk_bytes=MIB, storage_deadline_s=20.0, storage_rate_min=8 * KIB)
 

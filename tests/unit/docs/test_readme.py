@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 SHOWN = "#> "
 PROCESSOR_S = 60
-"""What a block may use of the processor; how long that takes depends on what else is done."""
+"""Processor time of a block; how long that takes depends on the other load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from tests.support.journal.journal_world import CONTAINER, Bucket, Client, make_
 
 NAME = journal_file(CONTAINER, 1, 3)
 LENGTH_BYTE = 8
-"""Of the record's length, its lowest byte."""
+"""The lowest byte of the record's length."""
 SUM_BYTE = -1
 """The record's last byte."""
 

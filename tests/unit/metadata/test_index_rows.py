@@ -81,7 +81,7 @@ class Rows:
 
 KEYS = [b"a", b"b", b"b\0", b"c", b"d"]
 ROW_BYTES = 4 + 1 + 8 + 3
-"""Of a row whose key has one byte: table, key, version, value."""
+"""Size of a row with a key of one byte: table, key, version, value."""
 
 
 def table(*keys: bytes) -> Rows:

@@ -34,7 +34,7 @@ def read_to_the_end(
                 assert entry is not None
                 assert entry.version >= seen, "a batch appears as a whole"
                 seen = entry.version
-    except Exception as error:  # noqa: BLE001 - looked at by whoever started this
+    except Exception as error:  # noqa: BLE001 - the starting thread looks at it
         newest.append(seen)
         ends.append(error)
 

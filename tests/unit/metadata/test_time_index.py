@@ -31,7 +31,7 @@ from siltstone.metadata.time_index import (
 
 SEGMENT = 7
 NOW_MS = 1 << 50
-"""Behind every time of a test in which no clock is ahead."""
+"""After every time of a test in which no clock is ahead."""
 SIZES = st.sampled_from([1, 100, 200 * KIB, 700 * KIB, MIB, 3 * MIB])
 
 

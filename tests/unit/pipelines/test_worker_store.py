@@ -24,7 +24,7 @@ from siltstone.pipelines.work import Work
 from tests.support.stores import make_store
 
 Make = Callable[[str, str, str, str], Work]
-"""Makes work from path and uuid of the store that is meant, and of a second one."""
+"""Makes work from path and uuid of the intended store, and of a second one."""
 
 WORKS: dict[str, Make] = {
     "scrub": lambda path, uuid, *_: ScrubWork(store=path, uuid=uuid, rate=None),

@@ -20,7 +20,7 @@ from tests.support.segments.segment_world import World
 
 LENGTH = 3 * GIB + 5
 HUGE = "huge"
-"""In the names of the chunks that are made up."""
+"""Part of the names of generated chunks."""
 
 
 def made_up(offset: int, length: int) -> bytes:

@@ -20,8 +20,8 @@ from tests.architecture.source_tree import ROOT
 
 FEW, MANY = 100, 30_000
 EXTRA_MIB = (15, 35, 35)
-"""More for many, with the index at hand, and where it is built: there is what of the table log lies
-behind the newest checkpoint, at most 64 MiB of it. All segments in memory would be another 20."""
+"""More for many segments: with an existing index, then twice where it is built. There memory holds
+the table log after the newest checkpoint, at most 64 MiB. All segments would be another 20."""
 
 
 async def fill(file: Path, count: int) -> None:

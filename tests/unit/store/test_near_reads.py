@@ -17,7 +17,7 @@ from tests.support.served_pages import can_tell
 
 BLOCK_BYTES = 256 * 1024
 CONTENT = os.urandom(20 * BLOCK_BYTES + 777)
-"""Enough for a second thread, and no whole number of blocks."""
+"""Enough for a second thread, and not a whole number of blocks."""
 
 
 class Calls:

@@ -96,7 +96,7 @@ with siltstone.open(path) as store:
     try:
         store.flush()
     except (siltstone.ChunkError, siltstone.StorageFullError) as error:
-        # Of either, or of neither if a file was closed beside us meanwhile.
+        # Either error, or none if another part of the process closed a file meanwhile.
         assert "ulimit -n" in str(error)
     check_health(store)
     for descriptor in taken:

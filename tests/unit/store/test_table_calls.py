@@ -141,7 +141,7 @@ def get_to_the_end(
         begun.wait(60)
         while True:
             assert table.get(b"k") is not None
-    except Exception as error:  # noqa: BLE001 - looked at by whoever started this
+    except Exception as error:  # noqa: BLE001 - the starting thread looks at it
         ends.append(error)
 
 

@@ -1,4 +1,4 @@
-"""A container of a real server behind a proxy that counts."""
+"""A container of a real server, reached by a proxy that counts."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from siltstone.core.errors import ChunkUnavailableError, Outcome
 
 UNIT = 4 * KIB
 CONTENT = bytes(range(100)) * UNIT
-"""Hundred units; half of them are too many for one call."""
+"""A hundred units; half of them are too many for one call."""
 
 
 class Reader:

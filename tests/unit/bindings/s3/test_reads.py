@@ -16,7 +16,7 @@ from tests.support.stubs.s3_stub import Stub, half_body
 
 CONTENT = random.Random(7).randbytes(5 * MIB + 17)
 PATIENT = STEP_BYTES + 2 * WOKEN_AT
-"""The least that is waited for in parts."""
+"""The smallest read that is waited for in parts."""
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ pytestmark = pytest.mark.virtual_time
 DATA = pattern(1, 300_000)
 MORE = pattern(2, 70_000)
 KEPT_S = 60.0
-"""After so long whatever may be deleted is."""
+"""After this time, everything that may be deleted is deleted."""
 
 Story = Callable[[World, Owner], Awaitable[None]]
 

@@ -476,7 +476,7 @@ async def crashed_at(made: World, stop: Stop) -> bool:
     owner = await filled(made)
     await owner.container.create("kept")
     await owner.container.append("kept", pattern(4, 200))
-    await owner.container.flush("kept")  # the log keeps it after bytes that are not flushed
+    await owner.container.flush("kept")  # the log keeps it, since unflushed bytes come before it
     copy = copied(made.shared_log)
     await owner.container.append("a", b"gone")
     await owner.container.checkpoint()

@@ -26,7 +26,7 @@ RATE = 10 * MIB
 
 
 class Place:
-    """A memory service behind a limit."""
+    """A memory service with a limit before it."""
 
     def __init__(
         self, *, up: int | None = None, down: int | None = None, longest_s: float = 30

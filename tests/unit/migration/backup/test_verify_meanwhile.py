@@ -23,10 +23,10 @@ from siltstone.pipelines.local_executor import LocalExecutor
 from tests.support.migration.backups import tmp_path as tmp_path
 
 Steps = Callable[[Path, Path], Iterator[None]]
-"""Something that is done in steps, to a place of backups of a store."""
+"""An act in several steps on a place with backups of a store."""
 
 CALLS_BETWEEN = 16
-"""More than reading the records of three generations takes."""
+"""More calls than the records of three generations need to be read."""
 
 
 @pytest.fixture

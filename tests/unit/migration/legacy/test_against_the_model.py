@@ -28,7 +28,7 @@ OURS = {
     Reason.CYCLIC_CONCAT,
     Reason.DUPLICATE_CHUNK,
 }
-"""What the original would read, and wrongly: the same bytes twice, or in the wrong places."""
+"""What the original would read wrongly: the same bytes twice, or in the wrong places."""
 
 step = some.tuples(
     some.sampled_from(["create", "write", "seal", "truncate", "concat", "delete"]),

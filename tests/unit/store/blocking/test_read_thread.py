@@ -39,5 +39,5 @@ def test_what_was_begun_is_waited_for_and_what_was_not_never_begins() -> None:
 def test_after_the_end_nothing_begins() -> None:
     never_used = SecondThread("second")
     never_used.close()
-    never_used.share(lambda: pytest.fail("begun behind the end"))()
+    never_used.share(lambda: pytest.fail("begun after the end"))()
     assert not [thread for thread in threading.enumerate() if thread.name == "second"]

@@ -35,7 +35,7 @@ GARBAGE_DELAY_S = 1_800.0
 GARBAGE_INTERVAL_S = 30.0
 STEP_S = 0.5
 SLACK_S = 2.0
-"""Background work looks at the time at least every second."""
+"""Background work checks the time at least every second."""
 
 SETTINGS = """
 long_term_storage: {{binding: memory, memory: {{name: {name}}}}}

@@ -15,7 +15,7 @@ from siltstone.tier1.file.history import read_frames
 from tests.support.file_log.chain_world import Frames, Log, first_header, header_after, next_header
 
 LARGE = bytes(200 * KIB)
-"""More than one such frame does not fit into what is read at a time."""
+"""Only one such frame fits into the bytes that are read at a time."""
 
 
 def read(log: Log, from_index: int = 0) -> list[int]:
