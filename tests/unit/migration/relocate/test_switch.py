@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def new(folder: Path) -> Path:
     """The settings file of the new place, a folder."""
-    return beside(folder, "new.yaml", folder / "elsewhere")
+    return moved_settings(folder, "new.yaml", folder / "elsewhere")
 
 
 def fill(store: siltstone.Store, round_number: int) -> None:
