@@ -42,6 +42,21 @@ def modules() -> tuple[Module, ...]:
 
 
 @cache
+def trees_of_tests() -> dict[str, ast.Module]:
+    """Return every module of the tests, parsed, by its path."""
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+    }
+
+
+def forget_trees() -> None:
+    """Let the parsed modules go: some 600 MB, which a worker would keep to its end."""
+    modules.cache_clear()
+    trees_of_tests.cache_clear()
+
+
+@cache
 def tracked_files() -> tuple[Path, ...]:
     """Return the files that git keeps and that are still there; skip the test outside a clone."""
     if not (ROOT / ".git").exists():

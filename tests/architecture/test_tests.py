@@ -8,16 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.architecture.source_tree import ROOT
-
-
-@cache
-def trees() -> dict[str, ast.Module]:
-    """Every module of the tests, parsed, by its path."""
-    return {
-        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted((ROOT / "tests").rglob("*.py"))
-    }
+from tests.architecture.source_tree import ROOT, trees_of_tests
 
 
 def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -29,6 +20,7 @@ def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
+@cache
 def is_test_module(name: str) -> bool:
     """Whether it is the name of a module of tests, or of something in one."""
     parts = name.split(".")
@@ -52,7 +44,7 @@ def test_no_module_imports_a_test_module() -> None:
     """What tests share is in ``tests/support``."""
     wrong = [
         f"{path}:{line} {name}"
-        for path, tree in trees().items()
+        for path, tree in trees_of_tests().items()
         for line, name in imported(tree)
         if is_test_module(name)
     ]
@@ -62,7 +54,7 @@ def test_no_module_imports_a_test_module() -> None:
 def test_support_needs_nothing_of_the_tests_next_to_it() -> None:
     wrong = [
         f"{path}:{line} {name}"
-        for path, tree in trees().items()
+        for path, tree in trees_of_tests().items()
         if path.startswith("tests/support/")
         for line, name in imported(tree)
         if name.startswith(("tests.unit.", "tests.faults.", "tests.contract.", "tests.model."))
@@ -72,7 +64,9 @@ def test_support_needs_nothing_of_the_tests_next_to_it() -> None:
 
 def test_a_test_awaits_itself() -> None:
     """It is a coroutine function, see ``tests/support/async_tests.py``, and has none inside."""
-    wrong = [f"{path}:{line}" for path, tree in trees().items() for line in nested_stories(tree)]
+    wrong = [
+        f"{path}:{line}" for path, tree in trees_of_tests().items() for line in nested_stories(tree)
+    ]
     assert wrong == []
 
 
