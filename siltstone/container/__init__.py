@@ -1,1 +1,1 @@
-"""The owner of a set of segments: appends, tail cache, storage writer, garbage, recovery."""
+"""The owner of a set of segments: appends, tail cache, segment flusher, garbage, recovery."""

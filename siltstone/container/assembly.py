@@ -114,7 +114,7 @@ class OwnerParts:
         )
 
     def _statement(self, change: LayoutChange) -> tuple[int, int]:
-        return self.table_writer.statement(change)
+        return self.table_log_flusher.statement(change)
 
     def build(self, claimed: Claimed, replica: Replica, index: Index, where: BootState) -> None:
         """Make everything that works on the replica, each part after what it needs."""
@@ -198,7 +198,7 @@ class OwnerParts:
             container=self.container, context=self._context, segments=self.segments
         )
         self.layout = written_layout(self.layout_owner, self._open_hooks)
-        self.storage_writer = SegmentFlusher(
+        self.segment_flusher = SegmentFlusher(
             pipeline,
             self.segments,
             environment,
@@ -209,7 +209,7 @@ class OwnerParts:
             self._silent,
             self.layout,
         )
-        self.table_writer = TableLogFlusher(
+        self.table_log_flusher = TableLogFlusher(
             self._context,
             self.system,
             self.journal,
@@ -219,7 +219,7 @@ class OwnerParts:
         )
         tidying = Tidying(
             self._context,
-            self.table_writer,
+            self.table_log_flusher,
             self.journal,
             self.pinned,
             self.system,
@@ -228,7 +228,7 @@ class OwnerParts:
         )
         self.checkpointer = Checkpointer(
             self._context,
-            self.table_writer,
+            self.table_log_flusher,
             self.journal,
             self.pinned,
             tidying,
@@ -243,7 +243,7 @@ class OwnerParts:
         self.optimiser = Optimiser(
             self._context,
             self.segments,
-            self.storage_writer,
+            self.segment_flusher,
             self.pressure,
             is_busy=self.joins.is_busy,
             suspended=lambda: self.health.strained,
@@ -261,7 +261,7 @@ class OwnerParts:
             self.appender,
             self.reading,
             self.segments,
-            self.storage_writer,
+            self.segment_flusher,
             self.pressure,
             self.joins,
             self.layout,
@@ -275,7 +275,7 @@ class OwnerParts:
             self.appender,
             self.committer,
             self.segments,
-            self.storage_writer,
+            self.segment_flusher,
             self.joins,
             HiddenSegments(pipeline, self._layouts),
             on_joined=self.optimiser.hint,
@@ -300,7 +300,7 @@ class OwnerParts:
             self._context,
             self.pins,
             self.segments,
-            self.storage_writer,
+            self.segment_flusher,
             self.joins,
             self.layout,
             self.imports,
@@ -339,12 +339,12 @@ class OwnerParts:
         """Whether a flush failed for lack of room, and none succeeded since."""
         replica = self.pipeline.replica
         waiting = (
-            (self.storage_writer, bool(replica.dirty)),
-            (self.table_writer, bool(replica.table_tail)),
+            (self.segment_flusher, bool(replica.dirty)),
+            (self.table_log_flusher, bool(replica.table_tail)),
         )
         return any(
-            isinstance(writer.backoff.error, ChunkStorageFullError) and more
-            for writer, more in waiting
+            isinstance(flusher.backoff.error, ChunkStorageFullError) and more
+            for flusher, more in waiting
         )
 
     def start(self, group: asyncio.TaskGroup) -> None:
@@ -361,8 +361,8 @@ class OwnerParts:
     def working(self) -> Sequence[Works]:
         """The background work, each in a task of its own, in the order of its use."""
         return (
-            self.storage_writer,
-            self.table_writer,
+            self.segment_flusher,
+            self.table_log_flusher,
             self.checkpointer,
             self.collector,
             self.sweeper,

@@ -247,13 +247,13 @@ class Container:
         await parts.pipeline.barrier()
         try:
             if name is None:
-                await parts.storage_writer.flush_all()
+                await parts.segment_flusher.flush_all()
             else:
-                await parts.storage_writer.flush(parts.reading.segment(name))
-            await parts.table_writer.flush()
+                await parts.segment_flusher.flush(parts.reading.segment(name))
+            await parts.table_log_flusher.flush()
         except LostDataError as error:
             raise await self._judged(error) from error
-        await parts.table_writer.truncate_log()
+        await parts.table_log_flusher.truncate_log()
 
     # --- changes of segments ----------------------------------------------------------------------
 
@@ -464,7 +464,7 @@ class Container:
     def compaction(self) -> Compaction:
         """Merging chunks on request, by a process that may write them."""
         parts = self._parts
-        return Compaction(parts.pipeline, parts.segments, parts.joins, parts.storage_writer)
+        return Compaction(parts.pipeline, parts.segments, parts.joins, parts.segment_flusher)
 
     async def health(self) -> ContainerHealth:
         """The health of long-term storage, as measured up to now; makes no call."""

@@ -154,7 +154,7 @@ class World:
         raise AssertionError("the reserve never ended")
 
     async def append_again(self, container: Container) -> None:
-        """Append again; the storage writer may still be in the pause after its last failure."""
+        """Append again; the segment flusher may still be in the pause after its last failure."""
         async with asyncio.timeout(RESUMES_WITHIN_S):
             count = 0
             while count < 20:

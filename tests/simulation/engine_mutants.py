@@ -137,7 +137,7 @@ ENGINE_MUTANTS = (
     Mutant(
         "a checkpoint is written before the table log",
         "container/flush/checkpointer.py",
-        """            await self._table_writer.flush()
+        """            await self._table_log_flusher.flush()
             async with""",
         "            async with",
     ),

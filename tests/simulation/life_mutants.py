@@ -8,7 +8,7 @@ LIFE_MUTANTS = (
     Mutant(
         "a close does not finish the flush that runs",
         "container/close/settlement.py",
-        "    await parts.storage_writer.finish()\n",
+        "    await parts.segment_flusher.finish()\n",
         "",
         story="short",
     ),
@@ -22,14 +22,14 @@ LIFE_MUTANTS = (
     Mutant(
         "a close flushes no table log",
         "container/close/settlement.py",
-        "        await parts.table_writer.flush()\n",
+        "        await parts.table_log_flusher.flush()\n",
         "",
         story="short",
     ),
     Mutant(
         "chunks of cancelled work are not handed over",
         "container/close/owner_end.py",
-        "            await parts.storage_writer.hand_over_abandoned()\n",
+        "            await parts.segment_flusher.hand_over_abandoned()\n",
         "            pass\n",
         story="short",
     ),

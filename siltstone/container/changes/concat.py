@@ -54,7 +54,7 @@ class Concatenator:
         appender: Appender,
         reading: Reading,
         segments: ChunkedSegmentStorage,
-        storage_writer: SegmentFlusher,
+        segment_flusher: SegmentFlusher,
         pressure: Pressure,
         joins: ConcatGuard,
         layout: WrittenLayout,
@@ -67,7 +67,7 @@ class Concatenator:
         self._reading = reading
         self._rows = pipeline.replica.rows
         self._segments = segments
-        self._storage_writer = storage_writer
+        self._segment_flusher = segment_flusher
         self._pressure = pressure
         self._environment = context.environment
         self._deadline_s = context.settings.append_deadline_s
@@ -210,8 +210,8 @@ class Concatenator:
     async def _prepare(self, target: OpenSegment, source: OpenSegment) -> tuple[Joining, bool]:
         """Flush both; if one transaction is not enough, place the extents of the source."""
         await self._pipeline.settled()
-        await self._storage_writer.flush(source)
-        await self._storage_writer.flush(target)
+        await self._segment_flusher.flush(source)
+        await self._segment_flusher.flush(target)
         await self._joins.clear(target.segment_id)
         joining = Joining(
             target_id=target.segment_id,

@@ -1,7 +1,7 @@
 """What changes the state of a segment: create, seal, truncate, delete, rename, register a writer.
 
 Each is a change of rows in one table update, acknowledged without waiting for long-term storage.
-The storage writer follows.
+The segment flusher follows.
 
 Making tables. Their contents change by commits.
 """
@@ -66,7 +66,7 @@ class SegmentVerbs:
     """State changes of the segments of one container.
 
     Args, besides its neighbours:
-        wake: called when the storage writer or the task runner has something new to do.
+        wake: called when the segment flusher or the task runner has something new to do.
     """
 
     def __init__(

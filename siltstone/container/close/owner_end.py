@@ -62,7 +62,7 @@ async def _ended(
         if background is not None:
             await background
             # Cancelled work may have made chunks that nothing names.
-            await parts.storage_writer.hand_over_abandoned()
+            await parts.segment_flusher.hand_over_abandoned()
     return hanging
 
 

@@ -135,15 +135,15 @@ async def _settle(parts: OwnerParts, choice: CloseFlush, log_end: int) -> None:
 
 async def _carry_out(parts: OwnerParts, plan: Settlement) -> None:
     """Do so. Work that runs is committed in any case: a chunk without its row would be garbage."""
-    await parts.storage_writer.finish()
+    await parts.segment_flusher.finish()
     if plan.flush:
         await parts.pipeline.barrier()
-        await parts.storage_writer.flush_all()
+        await parts.segment_flusher.flush_all()
     if plan.merge:
         await parts.optimiser.round()
     if plan.flush or plan.merge:
-        await parts.table_writer.flush()
-        await parts.table_writer.truncate_log()
+        await parts.table_log_flusher.flush()
+        await parts.table_log_flusher.truncate_log()
     if plan.checkpoint:
         await parts.checkpointer.write()
 
@@ -151,11 +151,11 @@ async def _carry_out(parts: OwnerParts, plan: Settlement) -> None:
 def _unsettled(parts: OwnerParts, log_end: int) -> Unsettled:
     replica = parts.pipeline.replica
     recovered = parts.found.recovered
-    needed = parts.table_writer.safe_index(replica.table_flushed)
+    needed = parts.table_log_flusher.safe_index(replica.table_flushed)
     return Unsettled(
         tail_bytes=_tail_bytes(parts),
         inherited=needed < log_end,
-        flushing=parts.storage_writer.is_flushing,
+        flushing=parts.segment_flusher.is_flushing,
         replay_bytes=parts.checkpointer.grown,
         owners=0 if recovered is None else recovered.owners,
     )

@@ -100,7 +100,7 @@ class Optimiser:
         self,
         context: OwnerContext,
         segments: PackingSegmentStorage,
-        storage_writer: SegmentFlusher,
+        segment_flusher: SegmentFlusher,
         pressure: Pressure,
         *,
         is_busy: Callable[[int], bool],
@@ -112,7 +112,7 @@ class Optimiser:
         self._replica = pipeline.replica
         self._segments = segments
         self._storage = context.storage
-        self._storage_writer = storage_writer
+        self._segment_flusher = segment_flusher
         self._pressure = pressure
         self._environment = environment
         self._settings = settings
@@ -178,7 +178,7 @@ class Optimiser:
         return (
             self._pressure.over
             or self.backoff.suspended()
-            or self._storage_writer.backoff.pausing
+            or self._segment_flusher.backoff.pausing
             or self._pipeline.failure is not None
         )
 
@@ -243,7 +243,7 @@ class Optimiser:
                 if await self._segments.repack(movable):
                     self.rewritten += 1
             finally:
-                await self._storage_writer.hand_over_abandoned()
+                await self._segment_flusher.hand_over_abandoned()
         return True
 
     def _look(self, segment_id: int, extents: list[Extent], *, more: bool) -> _Look:
@@ -312,4 +312,4 @@ class Optimiser:
             # It was removed meanwhile, with everything that was to be rewritten.
             return
         finally:
-            await self._storage_writer.hand_over_abandoned()
+            await self._segment_flusher.hand_over_abandoned()

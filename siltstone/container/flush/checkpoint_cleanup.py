@@ -45,7 +45,7 @@ class Tidying:
     def __init__(
         self,
         context: OwnerContext,
-        table_writer: TableLogFlusher,
+        table_log_flusher: TableLogFlusher,
         journal: Journal,
         pinned: PinnedLayoutStore,
         system: ChunkedSegmentStorage,
@@ -53,7 +53,7 @@ class Tidying:
         suspended: Callable[[], bool],
     ) -> None:
         self._pipeline = context.pipeline
-        self._table_writer = table_writer
+        self._table_log_flusher = table_log_flusher
         self._journal = journal
         self._pinned = pinned
         self._system = system
@@ -76,7 +76,7 @@ class Tidying:
         failures = Failures()
         try:
             with failures.kept():
-                await self._table_writer.truncate_log()
+                await self._table_log_flusher.truncate_log()
             with failures.kept():
                 await self._trim_table_log()
             with failures.kept():

@@ -53,7 +53,7 @@ class Checkpointer:
     def __init__(
         self,
         context: OwnerContext,
-        table_writer: TableLogFlusher,
+        table_log_flusher: TableLogFlusher,
         journal: Journal,
         pinned: PinnedLayoutStore,
         tidying: Tidying,
@@ -65,7 +65,7 @@ class Checkpointer:
         pipeline, environment = context.pipeline, context.environment
         self._pipeline = pipeline
         self._replica = pipeline.replica
-        self._table_writer = table_writer
+        self._table_log_flusher = table_log_flusher
         self._journal = journal
         self._pinned = pinned
         self._storage = context.storage
@@ -92,7 +92,7 @@ class Checkpointer:
         self, sequence: int, files: tuple[IndexFile, ...], version: int, crc: int
     ) -> Checkpoint:
         """The checkpoint of this moment, with an index of ``version``."""
-        safe_index = self._table_writer.safe_index(self._replica.table_flushed)
+        safe_index = self._table_log_flusher.safe_index(self._replica.table_flushed)
         return Checkpoint(
             lineage=self._journal.lineage,
             epoch=self._journal.epoch,
@@ -188,7 +188,7 @@ class Checkpointer:
             if position is None:
                 return
             # An index ahead of the table log would not be a cut that long-term storage alone holds.
-            await self._table_writer.flush()
+            await self._table_log_flusher.flush()
             async with ending(self._pipeline):
                 name = await self._journal.write_checkpoint(
                     lambda sequence: self.compose(

@@ -1,4 +1,4 @@
-"""The storage writer: takes acknowledged bytes from tails into chunks, in the background.
+"""The segment flusher: takes acknowledged bytes from tails into chunks, in the background.
 
 Segments are flushed by size, by age, largest first under back-pressure, and on request; several at
 a time, each one by one transaction after another. Small ones go together into a shared chunk.

@@ -100,7 +100,7 @@ class Collector:
         context: OwnerContext,
         pins: PinWatch,
         segments: ChunkedSegmentStorage,
-        storage_writer: SegmentFlusher,
+        segment_flusher: SegmentFlusher,
         joins: ConcatGuard,
         layout: WrittenLayout,
         imports: ImportTasks,
@@ -118,7 +118,7 @@ class Collector:
         self._rows = pipeline.replica.rows
         self._segments = segments
         self._storage = context.storage
-        self._storage_writer = storage_writer
+        self._segment_flusher = segment_flusher
         self._environment = environment
         self._settings = context.settings
         self._fence = context.fence
@@ -253,7 +253,7 @@ class Collector:
             if start > self._replica.flushed_length(task.subject):
                 segment = self._replica.open(task.subject)
                 if segment is not None:
-                    await self._storage_writer.pass_over(segment)
+                    await self._segment_flusher.pass_over(segment)
             keep_last = self._layout.hooks.writes(task.subject)
             if not await self._segments.trim(task.subject, start, keep_last=keep_last):
                 continue

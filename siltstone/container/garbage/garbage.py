@@ -35,7 +35,7 @@ class CleaningParts(Protocol):
     storage: AsyncChunkStorage
     environment: Environment
     collector: Collector
-    table_writer: TableLogFlusher
+    table_log_flusher: TableLogFlusher
     sweeper: Sweeper
     ground: SweepScope
     pins: PinWatch
@@ -77,7 +77,7 @@ class GarbageVerbs:
         with failures.kept():
             deleted += await parts.collector.collect()
         with failures.kept():
-            await parts.table_writer.flush()
+            await parts.table_log_flusher.flush()
         with failures.kept():
             deleted += await parts.collector.collect()
         failures.raise_first()

@@ -80,7 +80,7 @@ class Publisher:
         appender: Appender,
         committer: Committer,
         segments: PackingSegmentStorage,
-        storage_writer: SegmentFlusher,
+        segment_flusher: SegmentFlusher,
         joins: ConcatGuard,
         hidden: HiddenSegments,
         *,
@@ -95,7 +95,7 @@ class Publisher:
         self._committer = committer
         self._segments = segments
         self._storage = context.storage
-        self._storage_writer = storage_writer
+        self._segment_flusher = segment_flusher
         self._joins = joins
         self._hidden = hidden
         self._environment = context.environment
@@ -240,7 +240,7 @@ class Publisher:
         if not part.length:
             return joining
         await self._pipeline.settled()
-        await self._storage_writer.flush(target)
+        await self._segment_flusher.flush(target)
         await self._joins.clear(target.segment_id)
         if chunks > CONCAT_EXTENTS_MAX:
             await self._joins.place(joining)

@@ -1,4 +1,4 @@
-"""The layout row: which range of a segment lies in chunks. Written by the storage writer alone.
+"""The layout row: which range of a segment lies in chunks. Written by the segment flusher alone.
 
 Value, under the key of the segment's id::
 

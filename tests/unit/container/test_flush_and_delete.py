@@ -22,7 +22,7 @@ async def test_a_flush_waits_for_the_deletion_that_is_on_its_way() -> None:
         begin = made.environment.monotonic()
         deleting = asyncio.create_task(container.delete("a"))
         await made.environment.sleep(1)
-        await inside.parts(container).storage_writer.flush(
+        await inside.parts(container).segment_flusher.flush(
             inside.parts(container).reading.segment("a")
         )
         assert made.environment.monotonic() - begin >= 10

@@ -184,7 +184,7 @@ async def test_slow_calls_make_storage_slow_and_rest_the_optimiser() -> None:
         assert found.latency_s == 3.0
         assert parts.optimiser.backoff.pausing
         assert not parts.collector.backoff.pausing
-        assert not parts.storage_writer.backoff.pausing
+        assert not parts.segment_flusher.backoff.pausing
         made.environment.latency = lambda pool, chance: 0.0
         await made.environment.sleep(70)
         assert (await health(owner)).state is HealthState.OK
@@ -220,13 +220,13 @@ async def test_late_bytes_alone_do_not_rest_the_garbage() -> None:
     async with owned() as (made, owner):
         container = owner.container
         await container.append("a", pattern(1, 100))
-        inside.parts(container).storage_writer.backoff.suspended = lambda: True
+        inside.parts(container).segment_flusher.backoff.suspended = lambda: True
         await made.environment.sleep(200)
         found = await health(owner)
         assert (found.state, found.reasons) == (HealthState.DEGRADED, (HealthReason.LATE,))
         assert not inside.parts(container).collector.backoff.pausing
         assert inside.parts(container).optimiser.backoff.pausing
-        inside.parts(container).storage_writer.backoff.suspended = lambda: False
+        inside.parts(container).segment_flusher.backoff.suspended = lambda: False
 
 
 async def test_a_reader_tells_of_storage_as_it_finds_it() -> None:

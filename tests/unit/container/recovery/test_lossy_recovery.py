@@ -92,7 +92,7 @@ def test_a_lost_log(made: World) -> None:
         version = owner.rows.version
         await owner.container.seal("sealed")
         await owner.container.truncate("cut", 400)
-        await inside.parts(owner.container).table_writer.flush()
+        await inside.parts(owner.container).table_log_flusher.flush()
         await owner.container.create("never flushed")
         await made.crash(owner, keep_index=False)
         lose(made)
@@ -158,7 +158,7 @@ def test_truncated_beyond_what_was_flushed(made: World) -> None:
     async def run() -> None:
         owner = await filled(made)
         await owner.container.truncate("a", 700)
-        await inside.parts(owner.container).table_writer.flush()
+        await inside.parts(owner.container).table_log_flusher.flush()
         await made.crash(owner, keep_index=False)
         lose(made)
         report = await recovered(made)
@@ -363,7 +363,7 @@ async def zombie_acts(made: World, act: str) -> None:
     owner = await filled(made)
     await owner.container.delete("cut")
     await owner.container.collect()
-    await inside.parts(owner.container).table_writer.flush()
+    await inside.parts(owner.container).table_log_flusher.flush()
     await made.environment.sleep(60)
     lose(made)
     report = await recovered(made)
