@@ -100,10 +100,10 @@ class OwnerParts:
         self._flush_wanted = asyncio.Event()
         self._table_flush_wanted = asyncio.Event()
         self._garbage_wanted = asyncio.Event()
-        where = claimed.found
-        self.journal = Journal(storage, environment, container, claimed.epoch, where.lineage)
+        boot_state = claimed.boot_state
+        self.journal = Journal(storage, environment, container, claimed.epoch, boot_state.lineage)
         self.pins = PinWatch(storage, environment, container, claimed.epoch)
-        layouts = () if where.recovered is None else where.recovered.layouts
+        layouts = () if boot_state.recovered is None else boot_state.recovered.layouts
         self.pinned = PinnedLayoutStore(self.journal, layouts, self._statement)
         self.system = segment_storage(storage, self.pinned, environment, settings)
         self.marks = FlushMarks(
@@ -116,12 +116,14 @@ class OwnerParts:
     def _statement(self, change: LayoutChange) -> tuple[int, int]:
         return self.table_log_flusher.statement(change)
 
-    def build(self, claimed: Claimed, replica: Replica, index: Index, where: BootState) -> None:
+    def build(
+        self, claimed: Claimed, replica: Replica, index: Index, boot_state: BootState
+    ) -> None:
         """Make everything that works on the replica, each part after what it needs."""
         environment, settings, storage = self.environment, self.settings, self.storage
-        self.index, self.found = index, where
-        if self.found.recovered is not None:
-            replica.exposure.cover(self.found.recovered.safe_index)
+        self.index, self.boot_state = index, boot_state
+        if self.boot_state.recovered is not None:
+            replica.exposure.cover(self.boot_state.recovered.safe_index)
         self.pressure = Pressure(
             bound=settings.unflushed_bytes_max,
             deadline_s=settings.append_deadline_s,
@@ -234,7 +236,7 @@ class OwnerParts:
             tidying,
             self.index,
             self._silent,
-            wanted=self.found.repaired,
+            wanted=self.boot_state.repaired,
         )
 
     def _build_verbs(self) -> None:
@@ -386,7 +388,7 @@ class OwnerParts:
         return ContainerStats(
             container=self.container,
             epoch=claimed.epoch,
-            lineage=uuid_text(claimed.found.lineage),
+            lineage=uuid_text(claimed.boot_state.lineage),
             unflushed_bytes=sum(segment.tail.size for segment in dirty),
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),
@@ -398,7 +400,7 @@ class OwnerParts:
             table_version=replica.tables.applied_version,
             checkpoint_version=self.checkpointer.version,
             dropped_tail=claimed.dropped_tail,
-            warnings=warned_of_tail(self.found.warnings, claimed.dropped_tail),
+            warnings=warned_of_tail(self.boot_state.warnings, claimed.dropped_tail),
             last_error=str(troubles[0]) if troubles else None,
             read_backs_failed=sum(each.read_backs_failed for each in mishaps),
         )

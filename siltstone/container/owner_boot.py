@@ -116,17 +116,17 @@ async def open_container(
             claimed, container, log, chunks, environment, settings, hooks.open_layout
         )
         # 5. Get an index.  6. Replay what it lacks.
-        replica, index, where = await replay(
+        replica, index, boot_state = await replay(
             claimed, log, parts.system, chunks, environment, settings, index_folder, parts.marks
         )
-        parts.build(claimed, replica, index, where)
+        parts.build(claimed, replica, index, boot_state)
         opened = Container(claimed, parts)
         # 7. Create the claim object, write the first checkpoint, and open.
         await _create_claim(parts, owner)
-        await parts.checkpointer.write_first(where)
+        await parts.checkpointer.write_first(boot_state)
         opened.begin()
         # 8. Clean up what many owners left.
-        if where.recovered is not None and where.recovered.owners >= OWNERS_MAX:
+        if boot_state.recovered is not None and boot_state.recovered.owners >= OWNERS_MAX:
             await _clean_up(opened, parts)
     except BaseException:
         with suppress(LogError, ChunkError):  # what came before tells that something hangs
@@ -166,9 +166,11 @@ async def claim(
         await storage.run("stat", "", confirm)
     async with fenced_rather_than_lost(log, environment, epoch):
         # 3. Read the journal again.
-        where = await read_journal_again(known, storage, environment, container, epoch, lineage)
+        boot_state = await read_journal_again(
+            known, storage, environment, container, epoch, lineage
+        )
         # 4. Compare log and journal.
-        return await compare_log(where, log, environment, epoch)
+        return await compare_log(boot_state, log, environment, epoch)
 
 
 async def _create_claim(parts: OwnerParts, owner: str) -> None:

@@ -18,7 +18,7 @@ from siltstone.container.boot.log_consistency import (
 )
 from siltstone.container.boot.replay import apply_appends, build_replica
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.state.boot_state import BootState, check_lineage, check_log, found
+from siltstone.container.state.boot_state import BootState, boot_state_of, check_lineage, check_log
 from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, scan_frames
 from siltstone.container.state.replica import FlushMarks, Replica
 from siltstone.core.chunk_storage import ChunkStorage
@@ -51,14 +51,14 @@ class Claimed:
 
     Attributes:
         epoch: this owner's.
-        found: where the boot starts from.
+        boot_state: where the boot starts from.
         log_first: index of the first frame that the log kept then.
         log_end: one above the index of its newest frame then.
         dropped_tail: bytes of a torn last frame that the claim voided.
     """
 
     epoch: int
-    found: BootState
+    boot_state: BootState
     log_first: int
     log_end: int
     dropped_tail: int
@@ -115,8 +115,8 @@ async def claim_log(
     """
     recovered = known.recovered
     if recovered is not None:
-        where = found(recovered.checkpoint.lineage, recovered)
-        await environment.run_blocking(LOG_POOL, lambda: _look_at(log, where, known.log_first))
+        boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
+        await environment.run_blocking(LOG_POOL, lambda: _look_at(log, boot_state, known.log_first))
         lineage = recovered.checkpoint.lineage
     else:
         lineage = known.tried or environment.uuid()
@@ -169,11 +169,11 @@ async def read_journal_again(
         raise LogLostError("another first owner opened the container meanwhile")
     if recovered is None and known.recovered is not None:
         raise LogLostError("the journal is gone")
-    return found(lineage, recovered)
+    return boot_state_of(lineage, recovered)
 
 
 async def compare_log(
-    where: BootState, log: FencedLog, environment: Environment, epoch: int
+    boot_state: BootState, log: FencedLog, environment: Environment, epoch: int
 ) -> Claimed:
     """Check that the claimed log continues what the journal states.
 
@@ -184,12 +184,14 @@ async def compare_log(
         LOG_POOL, lambda: (log.first(), log.end(), log.dropped_tail())
     )
     try:
-        check_log(where, epoch, first, end)
+        check_log(boot_state, epoch, first, end)
     except LogLostError:
-        check = partial(kept_frames, log, partial(check_truncation, where))
+        check = partial(kept_frames, log, partial(check_truncation, boot_state))
         await environment.run_blocking(LOG_POOL, check)
         raise
-    return Claimed(epoch=epoch, found=where, log_first=first, log_end=end, dropped_tail=dropped)
+    return Claimed(
+        epoch=epoch, boot_state=boot_state, log_first=first, log_end=end, dropped_tail=dropped
+    )
 
 
 async def first_answer(environment: Environment, container: int, call: Callable[[], T]) -> T:
@@ -213,7 +215,7 @@ def _first(log: FencedLog) -> int:
         reader.close()
 
 
-def _look_at(log: FencedLog, where: BootState, first: int) -> None:
+def _look_at(log: FencedLog, boot_state: BootState, first: int) -> None:
     """Refuse a log that is surely lost before anything is written to it.
 
     The claim decides for certain: only that tells whether the newest frame counts.
@@ -224,11 +226,11 @@ def _look_at(log: FencedLog, where: BootState, first: int) -> None:
     """
     reader = log.open_read()
     try:
-        check_lineage(where, reader.lineage())
-        check_log(where, reader.epoch(), first, reader.end() + 1)
+        check_lineage(boot_state, reader.lineage())
+        check_log(boot_state, reader.epoch(), first, reader.end() + 1)
     except LogLostError:
         with suppress(LogTruncatedError):
-            check_truncation(where, reader.read(reader.first()))
+            check_truncation(boot_state, reader.read(reader.first()))
         raise
     finally:
         reader.close()
@@ -269,34 +271,43 @@ async def replay(
     Returns it with its index, and where that began.
     """
     kept_bytes_max = settings.unflushed_bytes_max
-    scan = await scan_log(log, claimed.found, environment, kept_bytes_max=kept_bytes_max)
+    scan = await scan_log(log, claimed.boot_state, environment, kept_bytes_max=kept_bytes_max)
     if scan.newest_epoch > claimed.epoch:
         # If the journal of this epoch stated it, the log would seem to be another one.
         raise FencedError("a newer epoch owns the log", epoch=scan.newest_epoch)
     if (claimed.log_first if scan.first is None else scan.newest + 1) < claimed.log_end:
         raise LogLostError("the log became shorter since its claim", end=claimed.log_end)
     scan.check()
-    replica, index, where = await build_replica(
-        claimed.found, scan, system, storage, environment, settings, [index_folder], marks=marks
+    replica, index, boot_state = await build_replica(
+        claimed.boot_state,
+        scan,
+        system,
+        storage,
+        environment,
+        settings,
+        [index_folder],
+        marks=marks,
     )
     try:
         await apply_appends(replica, log, scan, environment)
-        where = await compared(where, replica.checkpoint_name, storage)
+        boot_state = await compared(boot_state, replica.checkpoint_name, storage)
     except BaseException:
         await run_whole(environment, INDEX_POOL, index.close)
         raise
-    return replica, index, where
+    return replica, index, boot_state
 
 
 async def scan_log(
     log: FencedLog | LogReader,
-    where: BootState,
+    boot_state: BootState,
     environment: Environment,
     *,
     kept_bytes_max: int = 0,
 ) -> LogScan:
     """Look at every frame that the log keeps. Raises as ``kept_frames``, and as ``logged``."""
-    look = partial(scan_frames, where=where, environment=environment, kept_bytes_max=kept_bytes_max)
+    look = partial(
+        scan_frames, boot_state=boot_state, environment=environment, kept_bytes_max=kept_bytes_max
+    )
     return await environment.run_blocking(LOG_POOL, partial(kept_frames, log, look))
 
 

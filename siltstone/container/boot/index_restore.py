@@ -30,7 +30,7 @@ OpenIndex = Callable[[Path], Index]
 
 
 async def restored_index(
-    where: BootState,
+    boot_state: BootState,
     storage: AsyncChunkStorage,
     environment: Environment,
     folder: Path,
@@ -40,7 +40,7 @@ async def restored_index(
     """Fetch an index that the table log continues; return it and where it begins.
 
     Args:
-        where: what the journal says.
+        boot_state: what the journal says.
         storage: holds the index files of checkpoints.
         environment: gives threads.
         folder: where the index will lie; what is there goes.
@@ -52,37 +52,37 @@ async def restored_index(
         ChunkError: long-term storage did not answer.
     """
     try:
-        return await _fetched(where, storage, environment, folder, open_index), where
+        return await _fetched(boot_state, storage, environment, folder, open_index), boot_state
     except CorruptDataError as error:
         failure = error
-    warnings = list(where.warnings)
-    async for older in _older(where, storage):
+    warnings = list(boot_state.warnings)
+    async for older in _older(boot_state, storage):
         warnings.append(f"passed over index checkpoint: {failure}")
         try:
             index = await _fetched(older, storage, environment, folder, open_index)
         except CorruptDataError as error:
             warnings.append(f"passed over index checkpoint: {error}")
             continue
-        for warning in warnings[len(where.warnings) :]:
+        for warning in warnings[len(boot_state.warnings) :]:
             logger.warning("%s", warning)
         return index, replace(older, warnings=tuple(dict.fromkeys(warnings)), repaired=True)
     raise failure
 
 
-async def _older(where: BootState, storage: AsyncChunkStorage) -> AsyncIterator[BootState]:
+async def _older(boot_state: BootState, storage: AsyncChunkStorage) -> AsyncIterator[BootState]:
     """Yield earlier beginnings that the table log continues, the newest first."""
-    recovered = where.recovered
+    recovered = boot_state.recovered
     if recovered is None:
         return
-    tried = {where.index_files}
+    tried = {boot_state.index_files}
     async for checkpoint in _earlier(storage, recovered):
-        older = where.starting_at(checkpoint)
-        if older.index_files in tried or older.index_version < where.table_start:
+        older = boot_state.starting_at(checkpoint)
+        if older.index_files in tried or older.index_version < boot_state.table_start:
             continue
         tried.add(older.index_files)
         yield older
-    if where.table_start == 0 and () not in tried:
-        yield where.starting_empty()
+    if boot_state.table_start == 0 and () not in tried:
+        yield boot_state.starting_empty()
 
 
 async def _earlier(storage: AsyncChunkStorage, recovered: Recovered) -> AsyncIterator[Checkpoint]:
@@ -95,27 +95,27 @@ async def _earlier(storage: AsyncChunkStorage, recovered: Recovered) -> AsyncIte
 
 
 async def _fetched(
-    where: BootState,
+    boot_state: BootState,
     storage: AsyncChunkStorage,
     environment: Environment,
     folder: Path,
     open_index: OpenIndex,
 ) -> Index:
-    files = where.index_files
+    files = boot_state.index_files
     if not files:
         clear = partial(shutil.rmtree, folder, ignore_errors=True)
         await run_whole(environment, INDEX_POOL, clear)
     else:
         await restore_index(files, storage, folder, environment)
     index = await run_whole(environment, INDEX_POOL, partial(open_index, folder), close_index)
-    if not _is_meant(index, where):
+    if not _is_meant(index, boot_state):
         position = index.position
         index.close()
         raise CorruptDataError(
             "index checkpoint is not what its checkpoint says",
             where=str(folder),
             version=0 if position is None else position.version,
-            expected=where.index_version,
+            expected=boot_state.index_version,
         )
     return index
 
@@ -126,9 +126,9 @@ def close_index(index: Index | None) -> None:
         index.close()
 
 
-def _is_meant(index: Index, where: BootState) -> bool:
+def _is_meant(index: Index, boot_state: BootState) -> bool:
     position = index.position
     if position is None:
-        return (where.index_version, where.index_crc) == (0, 0)
-    meant = (where.lineage, where.index_version, where.index_crc)
+        return (boot_state.index_version, boot_state.index_crc) == (0, 0)
+    meant = (boot_state.lineage, boot_state.index_version, boot_state.index_crc)
     return (position.lineage, position.version, position.running_crc) == meant

@@ -34,32 +34,36 @@ logger = logging.getLogger(__name__)
 _INDEX = struct.Struct("<Q")
 
 
-async def compared(where: BootState, name: str | None, storage: AsyncChunkStorage) -> BootState:
-    """Compare the newest checkpoint that the log names with the journal; return ``where``, warned.
+async def compared(
+    boot_state: BootState, name: str | None, storage: AsyncChunkStorage
+) -> BootState:
+    """Compare the newest checkpoint that the log names with the journal.
+
+    Returns ``boot_state``, with a warning if they differ.
 
     A checkpoint that is gone is passed over: the one before it serves, with the batches after it.
     """
-    recovered = where.recovered
+    recovered = boot_state.recovered
     if recovered is None or name is None or _place(name) <= _place(recovered.checkpoint_file):
-        return where
+        return boot_state
     try:
         await storage.stat(name)
     except ChunkNotFoundError:
         warning = f"passed over missing checkpoint: where={name}"
         logger.warning("%s", warning)
-        return replace(where.warned(warning), repaired=True)
+        return replace(boot_state.warned(warning), repaired=True)
     # A living owner wrote it meanwhile, or it is damaged, which was reported.
-    return where
+    return boot_state
 
 
-def check_truncation(where: BootState, frames: Iterable[Frame]) -> None:
+def check_truncation(boot_state: BootState, frames: Iterable[Frame]) -> None:
     """Find out whether it is the journal that lacks something when the log begins too late.
 
     Raises:
         CorruptDataError: the log was truncated as a durable journal file allowed, and no file of
             the journal says so.
     """
-    recovered = where.recovered
+    recovered = boot_state.recovered
     stated = max(_truncations(frames), default=0)
     if recovered is not None and stated > recovered.safe_index:
         raise CorruptDataError(

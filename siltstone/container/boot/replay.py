@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 async def build_replica(
-    where: BootState,
+    boot_state: BootState,
     scan: LogScan,
     system: ChunkedSegmentStorage,
     storage: AsyncChunkStorage,
@@ -59,10 +59,10 @@ async def build_replica(
 
     Its appends are missing: see ``apply_appends``.
 
-    Returns it with its index, and ``where`` with what had to be passed over.
+    Returns it with its index, and ``boot_state`` with what had to be passed over.
 
     Args:
-        where: what the journal says.
+        boot_state: what the journal says.
         scan: of every frame that the log keeps.
         system: reads the table log.
         storage: holds the index files of the checkpoint.
@@ -75,7 +75,7 @@ async def build_replica(
         marks: when a tail is large, and which callback is notified.
         kept: where a reader leaves the bytes of tails.
         to_damage: where the table log is damaged and frames do not continue it, the state is what
-            stands before; ``where`` then ends there. Only for callers that may lose something.
+            stands before; ``boot_state`` then ends there. Only for callers that may lose something.
 
     Raises:
         CorruptDataError: something does not continue what is before it.
@@ -90,15 +90,17 @@ async def build_replica(
         write_buffer_bytes=settings.index_write_bytes,
         counted=metrics.enabled,
     )
-    index = await _matching_index(where, scan.frames, system, environment, open_index, index_folder)
+    index = await _matching_index(
+        boot_state, scan.frames, system, environment, open_index, index_folder
+    )
     for folder in owned:
         if index is None:
             index = await _linked_index(
-                where, scan.frames, system, environment, open_index, index_folder, folder
+                boot_state, scan.frames, system, environment, open_index, index_folder, folder
             )
     if index is None:
-        index, where = await restored_index(
-            where,
+        index, boot_state = await restored_index(
+            boot_state,
             storage,
             environment,
             index_folder,
@@ -107,24 +109,26 @@ async def build_replica(
     if metrics.enabled:
         index.watch = IndexWatch(metrics, environment.monotonic)
     try:
-        tables = Tables(index, where.lineage)
-        where = await _replay_table_log(tables, where, scan.frames, system, to_damage=to_damage)
+        tables = Tables(index, boot_state.lineage)
+        boot_state = await _replay_table_log(
+            tables, boot_state, scan.frames, system, to_damage=to_damage
+        )
         replica = Replica(
             tables, environment, idle_max=settings.segments_idle_max, kept=kept, marks=marks
         )
-        replica.table_flushed = where.table_end
+        replica.table_flushed = boot_state.table_end
         replica.begin(scan)
-        if tables.applied_version < where.table_end:
+        if tables.applied_version < boot_state.table_end:
             raise CorruptDataError(
                 "neither the table log nor tier 1 is whole",
                 where=f"table log at {tables.applied_version}",
-                end=where.table_end,
-                reason=where.warnings[-1],
+                end=boot_state.table_end,
+                reason=boot_state.warnings[-1],
             )
     except BaseException:
         index.close()
         raise
-    return replica, index, where
+    return replica, index, boot_state
 
 
 async def apply_appends(
@@ -170,7 +174,7 @@ async def _apply_kept(replica: Replica, frames: deque[LoggedFrame]) -> None:
 
 async def _replay_table_log(
     tables: Tables,
-    where: BootState,
+    boot_state: BootState,
     frames: Sequence[LoggedFrame],
     system: ChunkedSegmentStorage,
     *,
@@ -178,7 +182,7 @@ async def _replay_table_log(
 ) -> BootState:
     """Apply the table log after the index, as far as it is whole; frames may have the rest."""
     try:
-        async for records in read_table_log(system, tables.applied_version, where.table_end):
+        async for records in read_table_log(system, tables.applied_version, boot_state.table_end):
             tables.replay_all((record, None) for record in records)
     except CorruptDataError as error:
         applied = tables.applied_version
@@ -187,15 +191,15 @@ async def _replay_table_log(
                 raise
             warning = f"went back to table version {applied}, where damage begins: {error}"
             logger.warning("%s", warning)
-            return replace(where.warned(warning), table_end=applied, repaired=True)
+            return replace(boot_state.warned(warning), table_end=applied, repaired=True)
         warning = f"passed over the table log from {applied} on, which tier 1 holds: {error}"
         logger.warning("%s", warning)
-        where = replace(where.warned(warning), repaired=True)
-    return where
+        boot_state = replace(boot_state.warned(warning), repaired=True)
+    return boot_state
 
 
 async def _matching_index(
-    where: BootState,
+    boot_state: BootState,
     frames: Sequence[LoggedFrame],
     system: ChunkedSegmentStorage,
     environment: Environment,
@@ -213,15 +217,15 @@ async def _matching_index(
 
     async def matches() -> bool:
         position = index.position
-        if position is not None and position.lineage == where.lineage:
-            _check_not_ahead(position.version, where, frames, folder)
-        return await _is_prefix(index, where, frames, system)
+        if position is not None and position.lineage == boot_state.lineage:
+            _check_not_ahead(position.version, boot_state, frames, folder)
+        return await _is_prefix(index, boot_state, frames, system)
 
     return await _kept_if(index, matches)
 
 
 async def _linked_index(
-    where: BootState,
+    boot_state: BootState,
     frames: Sequence[LoggedFrame],
     system: ChunkedSegmentStorage,
     environment: Environment,
@@ -237,7 +241,7 @@ async def _linked_index(
     index = await run_whole(environment, INDEX_POOL, link, close_index)
     if index is None:
         return None
-    return await _kept_if(index, partial(_is_prefix, index, where, frames, system))
+    return await _kept_if(index, partial(_is_prefix, index, boot_state, frames, system))
 
 
 async def _kept_if(index: Index, matches: Callable[[], Awaitable[bool]]) -> Index | None:
@@ -253,20 +257,23 @@ async def _kept_if(index: Index, matches: Callable[[], Awaitable[bool]]) -> Inde
 
 
 async def _is_prefix(
-    index: Index, where: BootState, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
+    index: Index,
+    boot_state: BootState,
+    frames: Sequence[LoggedFrame],
+    system: ChunkedSegmentStorage,
 ) -> bool:
     """Whether the table log continues where the index ends, which is not before the checkpoint."""
     position = index.position
     return (
         position is not None
-        and position.lineage == where.lineage
-        and position.version >= where.index_version
-        and await _crc_at(position.version, where, frames, system) == position.running_crc
+        and position.lineage == boot_state.lineage
+        and position.version >= boot_state.index_version
+        and await _crc_at(position.version, boot_state, frames, system) == position.running_crc
     )
 
 
 def _check_not_ahead(
-    version: int, where: BootState, frames: Sequence[LoggedFrame], folder: Path
+    version: int, boot_state: BootState, frames: Sequence[LoggedFrame], folder: Path
 ) -> None:
     """Refuse a log that lacks acknowledged table updates which the local index has.
 
@@ -274,7 +281,7 @@ def _check_not_ahead(
         LogLostError: it lacks some.
     """
     ends = (table_record_place(data, where=place)[1] for data, place in table_records(frames))
-    end = max([where.index_version, where.table_end, *ends])
+    end = max([boot_state.index_version, boot_state.table_end, *ends])
     if version > end:
         raise index_ahead(folder, version, end)
 
@@ -290,20 +297,23 @@ def index_ahead(folder: Path, version: int, end: int) -> LogLostError:
 
 
 async def _crc_at(
-    version: int, where: BootState, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
+    version: int,
+    boot_state: BootState,
+    frames: Sequence[LoggedFrame],
+    system: ChunkedSegmentStorage,
 ) -> int | None:
     """Running CRC32C of the table log at ``version``; ``None`` when no record ends there."""
-    if version == where.index_version:
-        return where.index_crc
+    if version == boot_state.index_version:
+        return boot_state.index_crc
     for data, place in table_records(frames):
         start, end, running_crc = table_record_place(data, where=place)
         if start == version:
             return running_crc
         if end == version:
             return decode_table_record(data, where=place).crc_after
-    if version <= where.table_end:
+    if version <= boot_state.table_end:
         try:
-            return await crc_at(system, where.index_version, where.table_end, version)
+            return await crc_at(system, boot_state.index_version, boot_state.table_end, version)
         except CorruptDataError as error:
             # The replay will find out whether that matters.
             logger.warning("local index cannot be compared with the table log: %s", error)

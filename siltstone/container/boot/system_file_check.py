@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from siltstone.container.state.boot_state import found
+from siltstone.container.state.boot_state import boot_state_of
 from siltstone.container.state.table_log import read_table_log
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import ChunkNotFoundError, ChunkOffsetError, CorruptDataError
@@ -64,9 +64,9 @@ async def _damaged_records(recovered: Recovered, system: ChunkedSegmentStorage) 
     Bytes that end in their own CRC all have the same one, so the sum of a chunk that lies in the
     place of another one is right if records of both have the same lengths.
     """
-    where = found(recovered.checkpoint.lineage, recovered)
+    boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
     try:
-        async for _ in read_table_log(system, where.table_start, where.table_end):
+        async for _ in read_table_log(system, boot_state.table_start, boot_state.table_end):
             pass
     except CorruptDataError as error:
         return [f"{error}: part of the table log"]

@@ -150,7 +150,7 @@ async def _carry_out(parts: OwnerParts, plan: Settlement) -> None:
 
 def _unsettled(parts: OwnerParts, log_end: int) -> Unsettled:
     replica = parts.pipeline.replica
-    recovered = parts.found.recovered
+    recovered = parts.boot_state.recovered
     needed = parts.table_log_flusher.safe_index(replica.table_flushed)
     return Unsettled(
         tail_bytes=_tail_bytes(parts),

@@ -106,11 +106,11 @@ class Checkpointer:
             newest_index=self._replica.newest_index,
         )
 
-    async def write_first(self, where: BootState) -> None:
+    async def write_first(self, boot_state: BootState) -> None:
         """Make the epoch's first checkpoint durable, twice, and let the log point at it."""
         name = await self._journal.write_first_checkpoint(
             lambda sequence: self.compose(
-                sequence, where.index_files, where.index_version, where.index_crc
+                sequence, boot_state.index_files, boot_state.index_version, boot_state.index_crc
             )
         )
         await self._point_at(name)

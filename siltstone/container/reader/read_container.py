@@ -220,7 +220,7 @@ class ReadContainer:
             self._settings,
             folder,
             self._owned,
-            None if self._view is None else self._view.where.lineage,
+            None if self._view is None else self._view.boot_state.lineage,
         )
 
     async def _blocking(self, call: Callable[[], T]) -> T:
@@ -618,11 +618,11 @@ class ReadContainer:
         view = self._current()
         replica, recovered, log = view.replica, view.recovered, self._log_facts
         now = self._environment.monotonic()
-        warnings = warned_of_tail(view.where.warnings, log.dropped_tail)
+        warnings = warned_of_tail(view.boot_state.warnings, log.dropped_tail)
         return ContainerStats(
             container=self._container,
             epoch=log.epoch,
-            lineage=uuid_text(view.where.lineage),
+            lineage=uuid_text(view.boot_state.lineage),
             unflushed_bytes=sum(segment.tail.size for segment in list(replica.dirty.values())),
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),

@@ -19,10 +19,10 @@ from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.table_feed import TableFeed
 from siltstone.container.state.boot_state import (
     BootState,
+    boot_state_of,
     check_followed,
     check_lineage,
     check_log,
-    found,
 )
 from siltstone.container.state.kept_tail import KeptTail
 from siltstone.container.state.log_scan import LOG_POOL
@@ -48,7 +48,7 @@ class View:
 
     def __init__(
         self,
-        where: BootState,
+        boot_state: BootState,
         recovered: Recovered,
         replica: Replica,
         index: Index,
@@ -56,7 +56,7 @@ class View:
         segments: ChunkedSegmentStorage,
         kept: KeptTail | None = None,
     ) -> None:
-        self.where = where
+        self.boot_state = boot_state
         self.recovered = recovered
         self.replica = replica
         self.index = index
@@ -68,7 +68,7 @@ class View:
     def follow(self, frames: Iterable[Frame]) -> None:
         """Show what came since. Raises like ``Replica.apply``, and ``LogLostError``."""
         for frame in frames:
-            check_followed(self.where.lineage, frame.lineage)
+            check_followed(self.boot_state.lineage, frame.lineage)
             self.replica.apply(frame)
 
     def drop(self) -> None:
@@ -103,23 +103,23 @@ async def build_view(
     )
     if recovered is None:
         raise StoreNotFoundError("container was never opened", container=container)
-    where = found(recovered.checkpoint.lineage, recovered)
+    boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
     if followed is not None:
-        check_followed(followed, where.lineage)
-    await environment.run_blocking(LOG_POOL, partial(_check_log, where, reader))
-    scan = await scan_log(reader, where, environment)
+        check_followed(followed, boot_state.lineage)
+    await environment.run_blocking(LOG_POOL, partial(_check_log, boot_state, reader))
+    scan = await scan_log(reader, boot_state, environment)
     scan.check()
     # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
-    journal = Journal(storage, environment, container, recovered.epoch, where.lineage)
+    journal = Journal(storage, environment, container, recovered.epoch, boot_state.lineage)
     pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
     system = segment_storage(storage, pinned, environment, settings)
     kept = KeptTail(reader, environment)
-    replica, index, where = await build_replica(
-        where, scan, system, storage, environment, settings, [folder, *owned], kept=kept
+    replica, index, boot_state = await build_replica(
+        boot_state, scan, system, storage, environment, settings, [folder, *owned], kept=kept
     )
     try:
         await apply_appends(replica, reader, scan, environment)
-        where = await compared(where, replica.checkpoint_name, storage)
+        boot_state = await compared(boot_state, replica.checkpoint_name, storage)
     except BaseException:
         await run_whole(environment, INDEX_POOL, index.close)
         raise
@@ -129,13 +129,13 @@ async def build_view(
     segments = segment_storage(
         storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
     )
-    return View(where, recovered, replica, index, system, segments, kept)
+    return View(boot_state, recovered, replica, index, system, segments, kept)
 
 
-def _check_log(where: BootState, reader: LogReader) -> None:
+def _check_log(boot_state: BootState, reader: LogReader) -> None:
     """Refuse a log that is not the one that the journal speaks of. Raises ``LogLostError``."""
-    check_lineage(where, reader.lineage())
-    check_log(where, reader.epoch(), reader.first(), reader.end())
+    check_lineage(boot_state, reader.lineage())
+    check_log(boot_state, reader.epoch(), reader.first(), reader.end())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ async def _view(
     folder: Path,
 ) -> LostView:
     cut = await newest_cut(container, EPOCH_END, (), storage, environment, settings, folder)
-    recovered = cut.where.recovered
+    recovered = cut.boot_state.recovered
     assert recovered is not None, "a cut is of a journal"
     try:
         loss = await loss_of(cut, storage, environment, EPOCH_END)
@@ -117,16 +117,16 @@ async def _view(
         await run_whole(environment, INDEX_POOL, cut.index.close)
         raise
     warnings = tuple(_warnings(cut, loss))
-    where = cut.where.warned(_shown(cut), *warnings)
+    boot_state = cut.boot_state.warned(_shown(cut), *warnings)
     writer = NoWriter(cut.replica.tables)
     layouts = TableLayoutStore(cut.replica.rows, writer, container, environment, 0.0)
     segments = segment_storage(
         storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
     )
     system = system_storage(recovered, storage, environment, settings)
-    view = LostView(where, recovered, cut.replica, cut.index, system, segments)
+    view = LostView(boot_state, recovered, cut.replica, cut.index, system, segments)
     view.doubts = tuple(_doubts(cut, loss))
-    view.lacks = bool(cut.where.warnings or warnings)
+    view.lacks = bool(cut.boot_state.warnings or warnings)
     return view
 
 
@@ -140,8 +140,8 @@ def _doubts(cut: RecoveredCut, loss: Loss) -> Iterator[str]:
 
 def _shown(cut: RecoveredCut) -> str:
     return (
-        f"read from long-term storage alone, as of table version {cut.where.table_end}: what was "
-        "acknowledged later is not shown"
+        f"read from long-term storage alone, as of table version {cut.boot_state.table_end}: "
+        "what was acknowledged later is not shown"
     )
 
 

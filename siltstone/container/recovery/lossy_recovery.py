@@ -244,21 +244,21 @@ class _Recovering:
             plain,
             damage=damage,
             harm=look.harm,
-            cut_version=cut.where.table_end,
+            cut_version=cut.boot_state.table_end,
             lost_version=loss.version,
             frames_replayed=cut.frames_replayed,
             frames_left=cut.frames_left,
             left_because=cut.left_because,
             segments=loss.segments,
-            warnings=(*cut.where.warnings, *look.aged, *loss.signs),
+            warnings=(*cut.boot_state.warnings, *look.aged, *loss.signs),
         )
 
     async def _harmed(self, look: _Look, cut: RecoveredCut) -> _Look:
         """The look, with what is wrong with system files; for a lost log only people ask."""
-        recovered = cut.where.recovered
+        recovered, index_files = cut.boot_state.recovered, cut.boot_state.index_files
         assert recovered is not None, "a cut is of a journal"
         system = system_storage(recovered, self._storage, self._environment, self._settings)
-        harm = await harmed_files(recovered, system, self._storage, fetched(cut.where.index_files))
+        harm = await harmed_files(recovered, system, self._storage, fetched(index_files))
         aged = await damaged_journal_files(recovered, self._storage)
         return replace(look, harm=harm, aged=aged)
 

@@ -210,7 +210,7 @@ async def write_beginning(
     Raises:
         ChunkError: long-term storage failed; nothing of it counts.
     """
-    previous = cut.where.lineage
+    previous = cut.boot_state.lineage
     writer = LoglessWriter(cut.replica, journal.epoch)
     layouts = TableLayoutStore(
         cut.replica.rows, writer, container, environment, settings.garbage_delay_s
@@ -228,7 +228,7 @@ async def write_beginning(
         previous_lineage=previous,
         epoch=journal.epoch,
         made_ms=int(environment.time() * 1000),
-        cut_version=cut.where.table_end,
+        cut_version=cut.boot_state.table_end,
         table_version=position.version,
         frames=cut.frames_replayed,
         owner=owner,

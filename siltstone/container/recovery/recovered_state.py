@@ -36,7 +36,7 @@ class RecoveredCut:
     Attributes:
         replica: tables, and tails of what an older log had.
         index: its index; the receiver closes it.
-        where: what it was built from.
+        boot_state: what it was built from.
         frames_replayed: frames that were taken.
         frames_left: frames that were not.
         left_because: why the first of those was not.
@@ -46,7 +46,7 @@ class RecoveredCut:
 
     replica: Replica
     index: Index
-    where: BootState
+    boot_state: BootState
     frames_replayed: int
     frames_left: int
     left_because: str
@@ -55,7 +55,7 @@ class RecoveredCut:
 
 
 async def build_cut(
-    where: BootState,
+    boot_state: BootState,
     frames: Sequence[Frame],
     system: ChunkedSegmentStorage,
     storage: AsyncChunkStorage,
@@ -66,7 +66,7 @@ async def build_cut(
     """Build the state after the longest run of ``frames`` that continues the table log.
 
     Args:
-        where: what the journal says.
+        boot_state: what the journal says.
         frames: of an older log of the same lineage, without gaps; may be empty.
         system: reads the table log.
         storage: holds the index files.
@@ -84,8 +84,8 @@ async def build_cut(
             INDEX_POOL, partial(shutil.rmtree, folder, ignore_errors=True)
         )
         replica, index, begun = await build_replica(
-            where,
-            LogScan(where, environment),
+            boot_state,
+            LogScan(boot_state, environment),
             system,
             storage,
             environment,
@@ -105,21 +105,21 @@ async def build_cut(
             return RecoveredCut(
                 replica=replica,
                 index=index,
-                where=begun,
+                boot_state=begun,
                 frames_replayed=count,
                 frames_left=len(frames) - count,
                 left_because=reason,
                 lengths=lengths,
-                damage=begun.warnings[-1] if _falls_short(replica, where) else "",
+                damage=begun.warnings[-1] if _falls_short(replica, boot_state) else "",
             )
         # Without the frames after a gap their table updates do not count either.
         index.close()
         count, reason = gap
 
 
-def _falls_short(replica: Replica, where: BootState) -> bool:
+def _falls_short(replica: Replica, boot_state: BootState) -> bool:
     """Whether damage of the table log was not made up for by frames."""
-    return replica.tables.applied_version < where.table_end
+    return replica.tables.applied_version < boot_state.table_end
 
 
 def tables_continue(frames: Sequence[Frame], table_end: int) -> tuple[int, str]:

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from siltstone.container.boot.claim import kept_frames
 from siltstone.container.models.log_views import condition_of
-from siltstone.container.state.boot_state import check_frames, check_lineage, check_log, found
+from siltstone.container.state.boot_state import (
+    boot_state_of,
+    check_frames,
+    check_lineage,
+    check_log,
+)
 from siltstone.container.state.log_place import located
 from siltstone.core.errors import (
     CapabilityError,
@@ -25,19 +30,19 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
     Raises:
         LogTruncatedError: an owner truncated it under each of several reads.
     """
-    where = found(recovered.checkpoint.lineage, recovered)
+    boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
     reader = log.open_to_damage() if isinstance(log, DamagedLog) else log.open_read()
     frames: tuple[Frame, ...] = ()
     try:
-        check_lineage(where, reader.lineage())
+        check_lineage(boot_state, reader.lineage())
         frames, damage = kept_frames(reader, _whole_frames)
         epoch = reader.epoch()
         if epoch < recovered.stated_epoch:
             # A copy, and nothing tells which of its frames were appended while that owner ran.
             frames = ()
         if not damage:
-            check_log(where, epoch, reader.first(), reader.end())
-            check_frames(where, frames)
+            check_log(boot_state, epoch, reader.first(), reader.end())
+            check_frames(boot_state, frames)
     except LogLostError as error:
         return str(located(error, log)), frames
     except CorruptDataError as error:
@@ -79,12 +84,12 @@ def fenced_frames(log: FencedLog, recovered: Recovered) -> tuple[tuple[Frame, ..
 
 def lost_because(recovered: Recovered, frames: tuple[Frame, ...]) -> str:
     """Why ``frames`` are not all that is needed; empty when they are."""
-    where = found(recovered.checkpoint.lineage, recovered)
+    boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
     if not frames:
         return "the log has no frames"
     try:
-        check_log(where, recovered.epoch, frames[0].index, frames[-1].index + 1)
-        check_frames(where, frames)
+        check_log(boot_state, recovered.epoch, frames[0].index, frames[-1].index + 1)
+        check_frames(boot_state, frames)
     except LogLostError as error:
         return str(error)
     return ""

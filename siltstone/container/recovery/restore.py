@@ -159,7 +159,7 @@ class _Restoring:
         await storage.create(claim_file(container, epoch), [encode_claim(claim)])
         journal = Journal(storage, environment, container, epoch, self._lineage)
         pinned = PinnedLayoutStore(journal, (empty_layout(TABLE_LOG_ID),), lambda _: (0, -1))
-        where = BootState(
+        boot_state = BootState(
             lineage=origin.lineage,
             recovered=None,
             table_start=origin.table_version,
@@ -169,7 +169,7 @@ class _Restoring:
             index_crc=origin.table_crc,
         )
         cut = await build_cut(
-            where,
+            boot_state,
             origin.tail,
             segment_storage(storage, pinned, environment, self._settings),
             source,

@@ -14,7 +14,7 @@ from siltstone.container.recovery.log_bytes import LogBytes
 from siltstone.container.recovery.lost_chunks import PutBack, lost_ranges
 from siltstone.container.recovery.new_lineage import segment_reports
 from siltstone.container.recovery.recovered_state import RecoveredCut, build_cut
-from siltstone.container.state.boot_state import found
+from siltstone.container.state.boot_state import boot_state_of
 from siltstone.container.state.read_only_log_writer import NoWriter
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.environment import Environment
@@ -148,7 +148,7 @@ async def newest_cut(
             system = system_storage(recovered, storage, environment, settings)
             try:
                 cut = await build_cut(
-                    found(recovered.checkpoint.lineage, recovered),
+                    boot_state_of(recovered.checkpoint.lineage, recovered),
                     frames,
                     system,
                     storage,
@@ -200,10 +200,10 @@ async def loss_of(
     Raises:
         ChunkError: long-term storage did not answer.
     """
-    recovered = cut.where.recovered
+    recovered = cut.boot_state.recovered
     assert recovered is not None, "a cut is of a journal"
     written, signs = await _signs_of_more(storage, recovered, below_epoch)
-    stated = found(cut.where.lineage, recovered).table_end
+    stated = boot_state_of(cut.boot_state.lineage, recovered).table_end
     seen = max(written, stated)
     container = recovered.container
     writer = NoWriter(cut.replica.tables)

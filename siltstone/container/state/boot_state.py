@@ -57,7 +57,7 @@ class BootState:
         return replace(self, warnings=tuple(dict.fromkeys((*self.warnings, *warnings))))
 
 
-def found(lineage: bytes, recovered: Recovered | None) -> BootState:
+def boot_state_of(lineage: bytes, recovered: Recovered | None) -> BootState:
     """Take what a boot needs from what the journal says."""
     if recovered is None:
         return BootState(lineage=lineage, recovered=None)
@@ -65,7 +65,7 @@ def found(lineage: bytes, recovered: Recovered | None) -> BootState:
     for system in recovered.layouts:
         if system.layout.segment_id == TABLE_LOG_ID:
             start, end = system.layout.storage_start, system.layout.storage_length
-    where = BootState(
+    boot_state = BootState(
         lineage=lineage,
         recovered=recovered,
         table_start=start,
@@ -73,26 +73,26 @@ def found(lineage: bytes, recovered: Recovered | None) -> BootState:
         warnings=recovered.warnings,
         repaired=recovered.passed_over,
     )
-    return where.starting_at(recovered.checkpoint)
+    return boot_state.starting_at(recovered.checkpoint)
 
 
-def check_lineage(where: BootState, lineage: bytes | None) -> None:
+def check_lineage(boot_state: BootState, lineage: bytes | None) -> None:
     """Refuse a log that is not the one that the journal speaks of.
 
     Args:
-        where: what the journal says.
+        boot_state: what the journal says.
         lineage: of the log; ``None`` when it is empty.
 
     Raises:
         LogLostError: it is another one; both are named.
     """
-    recovered = where.recovered
-    if recovered is not None and lineage != where.lineage:
+    recovered = boot_state.recovered
+    if recovered is not None and lineage != boot_state.lineage:
         what = "the log is of another lineage" if lineage else "the log is empty"
         raise LogLostError(
             f"{what}: bring the right tier 1 back, or let siltstone recover say what is left",
             found=uuid_text(lineage) if lineage else None,
-            expected=uuid_text(where.lineage),
+            expected=uuid_text(boot_state.lineage),
             journal=recovered.newest_file,
         )
 
@@ -116,14 +116,14 @@ def check_followed(followed: bytes, lineage: bytes) -> None:
         )
 
 
-def check_log(where: BootState, epoch: int, first: int, end: int) -> None:
+def check_log(boot_state: BootState, epoch: int, first: int, end: int) -> None:
     """Refuse a log that is older than what long-term storage has seen.
 
     An owner that writes to the journal has claimed its log before, in the same epoch. So a log
     without that claim is a copy from before it, whatever was appended to the copy since.
 
     Args:
-        where: what the journal says.
+        boot_state: what the journal says.
         epoch: the newest one that the log was claimed in, asked for after the journal was read.
         first: first index that the log keeps.
         end: one above its newest index.
@@ -131,7 +131,7 @@ def check_log(where: BootState, epoch: int, first: int, end: int) -> None:
     Raises:
         LogLostError: frames that something durable relies on are not there.
     """
-    recovered = where.recovered
+    recovered = boot_state.recovered
     if recovered is None:
         return
     if epoch < recovered.epoch:
@@ -158,32 +158,32 @@ def check_log(where: BootState, epoch: int, first: int, end: int) -> None:
         )
 
 
-def check_frames(where: BootState, frames: Sequence[Frame]) -> None:
+def check_frames(boot_state: BootState, frames: Sequence[Frame]) -> None:
     """Refuse a log whose frames of later epochs stand where acknowledged ones were.
 
     Each claim of an older copy may leave a frame, so its end alone proves nothing.
 
     Args:
-        where: what the journal says.
+        boot_state: what the journal says.
         frames: every frame that the log keeps.
 
     Raises:
         LogLostError: the newest index that long-term storage has seen is that of another frame.
     """
-    recovered = where.recovered
+    recovered = boot_state.recovered
     if recovered is None or not frames:
         return
     position = recovered.newest_index - frames[0].index
     if 0 <= position < len(frames):
-        check_newest(where, frames[position].epoch)
+        check_newest(boot_state, frames[position].epoch)
 
 
-def check_newest(where: BootState, epoch: int | None) -> None:
+def check_newest(boot_state: BootState, epoch: int | None) -> None:
     """Do as ``check_frames``, with the epoch of the frame at the newest index that is known.
 
     ``None`` if the log has no such frame any more.
     """
-    recovered = where.recovered
+    recovered = boot_state.recovered
     if recovered is not None and epoch is not None and epoch > recovered.epoch:
         raise LogLostError(
             "the log has another frame at an index that was acknowledged",
@@ -194,20 +194,20 @@ def check_newest(where: BootState, epoch: int | None) -> None:
         )
 
 
-def check_begin(where: BootState, first: int | None) -> None:
+def check_begin(boot_state: BootState, first: int | None) -> None:
     """Refuse frames that were read after needed ones were truncated.
 
     A reader has no claim and reads next to the owner. The first index it asked for may be gone
     then: the owner flushes, says so in a journal file that the reader did not see, and truncates.
 
     Args:
-        where: what the journal says.
+        boot_state: what the journal says.
         first: index of the first frame that was read; ``None`` if there is none.
 
     Raises:
         LogLostError: frames are missing between what long-term storage has and these.
     """
-    recovered = where.recovered
+    recovered = boot_state.recovered
     if recovered is not None and first is not None and first > recovered.safe_index:
         raise LogLostError(
             "the log was truncated beyond what is needed",

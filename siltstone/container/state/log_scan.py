@@ -52,20 +52,22 @@ class LogScan:
         replayed_ms: the latest time in them, milliseconds since 1970; 0 without any.
 
     Args:
-        where: what the journal says.
+        boot_state: what the journal says.
         environment: the clocks.
         kept_bytes_max: most bytes of the newest frames that are kept with their appends.
     """
 
-    def __init__(self, where: BootState, environment: Environment, kept_bytes_max: int = 0) -> None:
+    def __init__(
+        self, boot_state: BootState, environment: Environment, kept_bytes_max: int = 0
+    ) -> None:
         self.first: int | None = None
         self.newest = -1
         self.newest_epoch = 0
         self.frames: list[LoggedFrame] = []
         self.exposure = Exposure()
         self.replayed_ms = 0
-        recovered = where.recovered
-        self._where = where
+        recovered = boot_state.recovered
+        self._boot_state = boot_state
         self._environment = environment
         self._epoch_at_newest: int | None = None
         self._starts: dict[int, tuple[array[int], array[int]]] = {}
@@ -78,7 +80,7 @@ class LogScan:
 
     def take(self, frame: Frame) -> None:
         """Look at the next frame. Raises as ``logged``."""
-        recovered = self._where.recovered
+        recovered = self._boot_state.recovered
         if self.first is None:
             self.first = frame.index
         if recovered is not None and frame.index == recovered.newest_index:
@@ -109,11 +111,11 @@ class LogScan:
     def check(self) -> None:
         """Refuse what ``check_begin`` and ``check_frames`` refuse. Raises ``LogLostError``."""
         self.check_first(self.first)
-        check_newest(self._where, self._epoch_at_newest)
+        check_newest(self._boot_state, self._epoch_at_newest)
 
     def check_first(self, first: int | None) -> None:
         """Refuse a log that begins at ``first`` by now. Raises ``LogLostError``."""
-        check_begin(self._where, first)
+        check_begin(self._boot_state, first)
 
     def first_needed(self, flushed: Callable[[int], int | None]) -> int:
         """The first index whose frame may hold bytes that are in no chunk; else beyond ``newest``.
@@ -180,10 +182,13 @@ def frame_times(frame: LoggedFrame, environment: Environment) -> tuple[float, in
 
 
 def scan_frames(
-    frames: Iterator[Frame], where: BootState, environment: Environment, kept_bytes_max: int = 0
+    frames: Iterator[Frame],
+    boot_state: BootState,
+    environment: Environment,
+    kept_bytes_max: int = 0,
 ) -> LogScan:
     """Look at frames for the first time. Blocking; raises as reading them."""
-    scan = LogScan(where, environment, kept_bytes_max)
+    scan = LogScan(boot_state, environment, kept_bytes_max)
     for frame in frames:
         scan.take(frame)
     return scan

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.models.log_views import condition_of
-from siltstone.container.state.boot_state import check_lineage, check_log, found
+from siltstone.container.state.boot_state import boot_state_of, check_lineage, check_log
 from siltstone.core.constants import GIB
 from siltstone.core.errors import (
     LogLostError,
@@ -132,10 +132,10 @@ class Doctor:
                 recovered = asyncio.run(self._inspection.recovered(index))
                 if recovered is None:
                     return "ok", "never opened"
-                where = found(recovered.checkpoint.lineage, recovered)
-                check_lineage(where, reader.lineage())
+                boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
+                check_lineage(boot_state, reader.lineage())
                 end = reader.end()
-                check_log(where, reader.epoch(), first, end + 1)
+                check_log(boot_state, reader.epoch(), first, end + 1)
                 ahead_s = self._ahead(reader.read(max(reader.first(), end - NEWEST_COUNT)))
             finally:
                 reader.close()

@@ -8,11 +8,11 @@ import pytest
 
 from siltstone.container.state.boot_state import (
     BootState,
+    boot_state_of,
     check_begin,
     check_frames,
     check_lineage,
     check_log,
-    found,
 )
 from siltstone.core.constants import TABLE_LOG_ID
 from siltstone.core.errors import LogLostError
@@ -68,15 +68,15 @@ RECOVERED = Recovered(
 
 
 @pytest.fixture
-def where() -> BootState:
+def boot_state() -> BootState:
     """Of a container with a journal."""
-    return found(LINEAGE, RECOVERED)
+    return boot_state_of(LINEAGE, RECOVERED)
 
 
 @pytest.fixture
 def new() -> BootState:
     """Of a new container."""
-    return found(LINEAGE, None)
+    return boot_state_of(LINEAGE, None)
 
 
 def frame(index: int, epoch: int) -> Frame:
@@ -92,7 +92,7 @@ def frame(index: int, epoch: int) -> Frame:
     )
 
 
-def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(where: BootState) -> None:
+def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(boot_state: BootState) -> None:
     assert (
         BootState(
             lineage=LINEAGE,
@@ -105,9 +105,9 @@ def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(where: Boot
             warnings=("a warning",),
             repaired=True,
         )
-        == where
+        == boot_state
     )
-    without = found(LINEAGE, replace(RECOVERED, layouts=(), passed_over=False, warnings=()))
+    without = boot_state_of(LINEAGE, replace(RECOVERED, layouts=(), passed_over=False, warnings=()))
     assert (without.table_start, without.table_end) == (0, 0)
     assert (without.repaired, without.warnings) == (False, ())
 
@@ -118,24 +118,24 @@ def test_a_new_container_starts_with_nothing(new: BootState) -> None:
     assert (new.table_start, new.table_end, new.repaired) == (0, 0, False)
 
 
-def test_another_index_changes_nothing_else(where: BootState) -> None:
+def test_another_index_changes_nothing_else(boot_state: BootState) -> None:
     older = checkpoint(60)
-    at = where.starting_at(older)
+    at = boot_state.starting_at(older)
     assert (at.index_files, at.index_version, at.index_crc) == (older.index_files, 60, 61)
-    assert at.starting_at(RECOVERED.checkpoint) == where
-    empty = where.starting_empty()
+    assert at.starting_at(RECOVERED.checkpoint) == boot_state
+    empty = boot_state.starting_empty()
     assert (empty.index_files, empty.index_version, empty.index_crc) == ((), 0, 0)
-    assert empty.starting_at(RECOVERED.checkpoint) == where
+    assert empty.starting_at(RECOVERED.checkpoint) == boot_state
 
 
-def test_a_warning_is_told_once(where: BootState) -> None:
-    warned = where.warned("another", "a warning").warned("another")
+def test_a_warning_is_told_once(boot_state: BootState) -> None:
+    warned = boot_state.warned("another", "a warning").warned("another")
     assert warned.warnings == ("a warning", "another")
-    assert replace(warned, warnings=where.warnings) == where
+    assert replace(warned, warnings=boot_state.warnings) == boot_state
 
 
-def test_a_log_of_the_same_lineage_is_accepted(where: BootState, new: BootState) -> None:
-    check_lineage(where, LINEAGE)
+def test_a_log_of_the_same_lineage_is_accepted(boot_state: BootState, new: BootState) -> None:
+    check_lineage(boot_state, LINEAGE)
     for lineage in (LINEAGE, OTHER, None):
         check_lineage(new, lineage)
 
@@ -148,10 +148,10 @@ def test_a_log_of_the_same_lineage_is_accepted(where: BootState, new: BootState)
     ],
 )
 def test_a_log_of_another_lineage_is_refused(
-    where: BootState, lineage: bytes | None, message: str
+    boot_state: BootState, lineage: bytes | None, message: str
 ) -> None:
     with pytest.raises(LogLostError) as caught:
-        check_lineage(where, lineage)
+        check_lineage(boot_state, lineage)
     told = message.format(
         help="bring the right tier 1 back, or let siltstone recover say what is left",
         OTHER=uuid_text(OTHER),
@@ -165,9 +165,9 @@ def test_a_log_of_another_lineage_is_refused(
     [(EPOCH, SAFE, NEWEST + 1), (EPOCH + 1, 0, NEWEST + 1), (EPOCH, SAFE - 1, NEWEST + 9)],
 )
 def test_a_log_that_holds_what_is_needed_is_accepted(
-    where: BootState, epoch: int, first: int, end: int
+    boot_state: BootState, epoch: int, first: int, end: int
 ) -> None:
-    check_log(where, epoch, first, end)
+    check_log(boot_state, epoch, first, end)
 
 
 def test_a_new_container_needs_nothing_of_its_log(new: BootState) -> None:
@@ -200,10 +200,10 @@ def test_a_new_container_needs_nothing_of_its_log(new: BootState) -> None:
     ],
 )
 def test_a_log_that_lacks_something_is_refused(
-    where: BootState, epoch: int, first: int, end: int, message: str
+    boot_state: BootState, epoch: int, first: int, end: int, message: str
 ) -> None:
     with pytest.raises(LogLostError) as caught:
-        check_log(where, epoch, first, end)
+        check_log(boot_state, epoch, first, end)
     assert str(caught.value) == f"{message} journal={NEWEST_FILE}"
 
 
@@ -211,35 +211,35 @@ def test_a_log_that_lacks_something_is_refused(
 @pytest.mark.parametrize("count", [1, 11, 40])
 @pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH, EPOCH + 1])
 def test_a_frame_of_a_later_epoch_at_the_newest_index_is_refused(
-    where: BootState, first: int, count: int, epoch: int
+    boot_state: BootState, first: int, count: int, epoch: int
 ) -> None:
     frames = [
         frame(index, epoch if index == NEWEST else EPOCH + (index > NEWEST))
         for index in range(first, first + count)
     ]
     if epoch <= EPOCH or not first <= NEWEST < first + count:
-        check_frames(where, frames)
+        check_frames(boot_state, frames)
         return
     with pytest.raises(LogLostError) as caught:
-        check_frames(where, frames)
+        check_frames(boot_state, frames)
     assert str(caught.value) == (
         "the log has another frame at an index that was acknowledged "
         f"index=30 epoch=6 acknowledged_in=5 journal={NEWEST_FILE}"
     )
 
 
-def test_frames_after_the_newest_index_may_be_of_any_epoch(where: BootState) -> None:
-    check_frames(where, [])
-    check_frames(where, [frame(index, EPOCH + 1) for index in range(NEWEST + 1, NEWEST + 5)])
+def test_frames_after_the_newest_index_may_be_of_any_epoch(boot_state: BootState) -> None:
+    check_frames(boot_state, [])
+    check_frames(boot_state, [frame(index, EPOCH + 1) for index in range(NEWEST + 1, NEWEST + 5)])
 
 
-def test_frames_that_begin_after_the_safe_index_are_refused(where: BootState) -> None:
-    check_begin(where, None)
-    check_begin(where, SAFE)
+def test_frames_that_begin_after_the_safe_index_are_refused(boot_state: BootState) -> None:
+    check_begin(boot_state, None)
+    check_begin(boot_state, SAFE)
     with pytest.raises(LogLostError) as caught:
-        check_begin(where, SAFE + 1)
+        check_begin(boot_state, SAFE + 1)
     assert str(caught.value) == (
         "the log was truncated beyond what is needed "
         f"first={SAFE + 1} needed={SAFE} journal={NEWEST_FILE}"
     )
-    check_begin(replace(where, recovered=None), SAFE + 1)
+    check_begin(replace(boot_state, recovered=None), SAFE + 1)
