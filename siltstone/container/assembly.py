@@ -103,7 +103,7 @@ class OwnerParts:
         boot_state = claimed.boot_state
         self.journal = Journal(storage, environment, container, claimed.epoch, boot_state.lineage)
         self.pins = PinWatch(storage, environment, container, claimed.epoch)
-        layouts = () if boot_state.recovered is None else boot_state.recovered.layouts
+        layouts = () if boot_state.journal_state is None else boot_state.journal_state.layouts
         self.pinned = PinnedLayoutStore(self.journal, layouts, self._statement)
         self.system = segment_storage(storage, self.pinned, environment, settings)
         self.marks = FlushMarks(
@@ -122,8 +122,8 @@ class OwnerParts:
         """Make everything that works on the replica, each part after what it needs."""
         environment, settings, storage = self.environment, self.settings, self.storage
         self.index, self.boot_state = index, boot_state
-        if self.boot_state.recovered is not None:
-            replica.exposure.cover(self.boot_state.recovered.safe_index)
+        if self.boot_state.journal_state is not None:
+            replica.exposure.cover(self.boot_state.journal_state.safe_index)
         self.pressure = Pressure(
             bound=settings.unflushed_bytes_max,
             deadline_s=settings.append_deadline_s,

@@ -126,7 +126,7 @@ async def open_container(
         await parts.checkpointer.write_first(boot_state)
         opened.begin()
         # 8. Clean up what many owners left.
-        if boot_state.recovered is not None and boot_state.recovered.owners >= OWNERS_MAX:
+        if boot_state.journal_state is not None and boot_state.journal_state.owners >= OWNERS_MAX:
             await _clean_up(opened, parts)
     except BaseException:
         with suppress(LogError, ChunkError):  # what came before tells that something hangs
@@ -156,7 +156,7 @@ async def claim(
         LogLostError: the log is not the one that the journal belongs to, or older.
         LogError: the log failed, or does not answer.
         FencedError: another owner claimed it in the meantime.
-        CorruptDataError: the journal is damaged beyond what recovery may pass over.
+        CorruptDataError: the journal is damaged beyond what a boot may pass over.
     """
     # 1. List the journal.
     known = await list_journal(log, storage, environment, container)

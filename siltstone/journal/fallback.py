@@ -12,19 +12,19 @@ from dataclasses import replace
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
-from siltstone.journal.listed_epochs import ListedEpochs, listed_epochs
-from siltstone.journal.recovery import (
-    Recovered,
+from siltstone.journal.journal_state import (
+    JournalState,
+    journal_state_after,
     list_files,
     read_ahead,
-    recovered,
 )
+from siltstone.journal.listed_epochs import ListedEpochs, listed_epochs
 from siltstone.journal.replay import replay_to_damage
 
 
 async def earlier_states(
     storage: AsyncChunkStorage, container: int, below_epoch: int
-) -> AsyncGenerator[Recovered]:
+) -> AsyncGenerator[JournalState]:
     """Yield the states that whole checkpoints and the batches after them give, newest first.
 
     One for each whole checkpoint: it, and the batches after it up to the first that is damaged or
@@ -69,10 +69,10 @@ def _state(
     files: Sequence[JournalFile],
     listed: ListedEpochs,
     warnings: Sequence[str],
-) -> Recovered:
+) -> JournalState:
     replayed, damage = replay_to_damage(epoch, files)
     newest = max(listed.files)
-    state = recovered(
+    state = journal_state_after(
         container, epoch, files, replayed, listed, warnings, stated_epoch=newest, passed_over=True
     )
     if damage is None:

@@ -1,6 +1,6 @@
 """The system journal of one epoch: its writer, one record at a time.
 
-The rules that recovery relies on, and that only this file keeps:
+The rules that a boot relies on, and that only this file keeps:
 
 - One batch or checkpoint is in flight. Its content is composed when its turn comes, so it states
   what is true after everything that was written before it.
@@ -134,7 +134,7 @@ class Journal:
         """The newest safe index that a log truncation may rely on: what is durable states it.
 
         A batch counts at once, a checkpoint only when a later one of this epoch is durable: were
-        the newest damaged, recovery would start from the one before.
+        the newest damaged, a boot would start from the one before.
         """
         return self._stated_safe_index
 

@@ -25,7 +25,7 @@ class ListedEpochs:
 
 
 def listed_epochs(container: int, listing: Iterable[str]) -> ListedEpochs:
-    """Sort the names of ``recovery.list_files``."""
+    """Sort the names of ``journal_state.list_files``."""
     numbers: dict[int, dict[int, str]] = {}
     owners: set[int] = set()
     highest = 0

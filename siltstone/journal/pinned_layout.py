@@ -34,7 +34,7 @@ class PinnedLayoutStore:
 
     Args:
         journal: takes the batches; its epoch is the one of new chunks.
-        layouts: the layouts to start from, such as ``Recovered.layouts``.
+        layouts: the layouts to start from, such as ``JournalState.layouts``.
         statement: gives the safe index and the newest acknowledged log index when the batch of a
             change is composed. The safe index is what holds once that batch is durable.
     """

@@ -1,7 +1,7 @@
 """What a change does to the layouts of system segments.
 
 Pure functions, shared by the owner, who applies a change once its batch is durable, and by
-recovery.
+boots.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from siltstone.journal.pinned_state import Pinned, apply_change, check_system_la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalReplay:
-    """The end of a replay. Fields are those of ``Recovered``."""
+    """The end of a replay. Fields are those of ``JournalState``."""
 
     checkpoint: Checkpoint
     batches: int

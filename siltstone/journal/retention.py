@@ -7,7 +7,7 @@ go is what a listing shows and none of these names:
 
 - the two newest durable checkpoints of the owner's epoch, with all journal files after the older
   one,
-- the batches in those files, whose chunks a recovery from the older checkpoint passes through,
+- the batches in those files, whose chunks a boot from the older checkpoint passes through,
 - the layouts as they are now, and whatever is being written,
 - an unexpired pin.
 """

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from siltstone.core.constants import TABLE_LOG_ID
 from siltstone.core.errors import CorruptDataError, LogError
-from siltstone.journal.recovery import Recovered
+from siltstone.journal.journal_state import JournalState
 from siltstone.journal.retention import journal_number
 from tests.support.journal.journal_world import (
     Bucket,
@@ -29,9 +29,9 @@ from tests.support.journal.journal_world import (
     Fate,
     Owner,
     Stage,
-    check_recovered,
+    check_journal_state,
     make_owner,
-    recover_from,
+    read_journal_of,
 )
 
 
@@ -97,20 +97,20 @@ async def test_every_life_ends_in_a_state_that_the_next_one_finds(
 ) -> None:
     bucket = Bucket()
     newest: Owner | None = None
-    recovered: Recovered | None = None
+    journal_state: JournalState | None = None
     for epoch, (steps, fates) in enumerate(lives, start=1):
         client = Client(bucket, append=append, fates=iter(fates))
-        owner = make_owner(client, epoch=epoch, recovered=recovered, file_bytes_max=900)
+        owner = make_owner(client, epoch=epoch, journal_state=journal_state, file_bytes_max=900)
         await live(owner, steps)
-        recovered = await recover_from(bucket, epoch + 1, page=page)
-        if recovered is not None and recovered.epoch == epoch:
+        journal_state = await read_journal_of(bucket, epoch + 1, page=page)
+        if journal_state is not None and journal_state.epoch == epoch:
             newest = owner
         assert newest is owner or not owner.journal.checkpoints
         if newest is None:
-            assert recovered is None
+            assert journal_state is None
         else:
-            check_recovered(newest, recovered)
-        assert await recover_from(bucket, epoch + 1) == recovered
+            check_journal_state(newest, journal_state)
+        assert await read_journal_of(bucket, epoch + 1) == journal_state
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
@@ -132,10 +132,10 @@ async def test_one_damaged_checkpoint_loses_nothing(
         del bucket.chunks[damaged][-9:]
     else:
         bucket.chunks[damaged][20] ^= 1
-    recovered = await recover_from(bucket)
-    check_recovered(owner, recovered)
-    assert recovered
-    assert recovered.checkpoint_file != damaged
+    journal_state = await read_journal_of(bucket)
+    check_journal_state(owner, journal_state)
+    assert journal_state
+    assert journal_state.checkpoint_file != damaged
 
 
 @pytest.mark.parametrize("append", [True, False])
@@ -155,11 +155,11 @@ def test_the_owner_dies_at_every_mutation(append: bool, fate: Fate) -> None:
         owner = make_owner(client, file_bytes_max=900)
         await live(owner, PROGRAM)
         for _ in range(2):
-            recovered = await recover_from(bucket)
-            if recovered is None:
+            journal_state = await read_journal_of(bucket)
+            if journal_state is None:
                 assert not owner.journal.checkpoints
             else:
-                check_recovered(owner, recovered)
+                check_journal_state(owner, journal_state)
             bucket.deliver_late()
         return client.dead
 
@@ -185,18 +185,18 @@ def test_a_zombie_paused_at_every_call_changes_nothing_that_a_newer_epoch_left(
         paused = stage.paused.is_set()
         pause.cancel()
         acknowledged = zombie.acknowledged
-        recovered = await recover_from(bucket, 2)
-        if recovered is None:
+        journal_state = await read_journal_of(bucket, 2)
+        if journal_state is None:
             assert not zombie.journal.checkpoints
         else:
-            assert check_recovered(zombie, recovered) >= acknowledged
+            assert check_journal_state(zombie, journal_state) >= acknowledged
         # The newer owner opens and works while the older one continues, then boots again.
         owner = make_owner(
-            Client(bucket, append=append), epoch=2, recovered=recovered, file_bytes_max=900
+            Client(bucket, append=append), epoch=2, journal_state=journal_state, file_bytes_max=900
         )
         stage.resume.set()
         await asyncio.gather(life, live(owner, PROGRAM[:6]))
-        check_recovered(owner, await recover_from(bucket, 3))
+        check_journal_state(owner, await read_journal_of(bucket, 3))
         return paused
 
     pause_at = 0
@@ -214,7 +214,7 @@ def test_a_zombie_writes_while_the_next_owner_reads(append: bool, page: int) -> 
         await live(zombie, PROGRAM[:4])
         stage = Stage()
         stage.pause_at = pause_at
-        reading = asyncio.create_task(recover_from(bucket, 2, page=page, stage=stage))
+        reading = asyncio.create_task(read_journal_of(bucket, 2, page=page, stage=stage))
         pause = asyncio.create_task(stage.paused.wait())
         await asyncio.wait([reading, pause], return_when=asyncio.FIRST_COMPLETED)
         paused = stage.paused.is_set()
@@ -226,10 +226,10 @@ def test_a_zombie_writes_while_the_next_owner_reads(append: bool, page: int) -> 
             # What it stated as deletable before it was fenced may go while the next owner reads.
             zombie.collect()
         stage.resume.set()
-        recovered = await reading
-        assert recovered
-        assert acknowledged <= recovered.next_sequence <= zombie.issued
-        assert recovered.layouts == zombie.states[recovered.next_sequence]
+        journal_state = await reading
+        assert journal_state
+        assert acknowledged <= journal_state.next_sequence <= zombie.issued
+        assert journal_state.layouts == zombie.states[journal_state.next_sequence]
         return paused
 
     pause_at = 0
@@ -249,16 +249,16 @@ async def finished_bucket(*, append: bool) -> Owner:
 async def check_damaged(owner: Owner, bucket: Bucket, *, least: int) -> bool:
     """Check that recovery is right or complains; return whether it gave a state."""
     try:
-        recovered = await recover_from(bucket)
+        journal_state = await read_journal_of(bucket)
     except CorruptDataError as error:
         if journal_number(error.where) is None:
             pytest.fail(f"the error names no journal file: {error}")
         return False
-    assert recovered
-    reached = recovered.next_sequence
+    assert journal_state
+    reached = journal_state.next_sequence
     assert least <= reached <= owner.acknowledged
-    assert recovered.layouts == owner.states[reached]
-    assert recovered.warnings or reached == owner.acknowledged
+    assert journal_state.layouts == owner.states[reached]
+    assert journal_state.warnings or reached == owner.acknowledged
     return True
 
 
@@ -287,10 +287,10 @@ async def test_every_cut_of_the_last_file_gives_the_whole_batches_before_it(appe
     reached = set()
     for length in range(len(content) + 1):
         owner.client.bucket.chunks[name][:] = content[:length]
-        recovered = await recover_from(owner.client.bucket)
-        assert recovered
-        assert recovered.layouts == owner.states[recovered.next_sequence]
-        reached.add(recovered.next_sequence)
+        journal_state = await read_journal_of(owner.client.bucket)
+        assert journal_state
+        assert journal_state.layouts == owner.states[journal_state.next_sequence]
+        reached.add(journal_state.next_sequence)
     assert reached == ({5, 6, 7, 8} if append else {7, 8})
 
 

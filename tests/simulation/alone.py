@@ -16,7 +16,7 @@ from siltstone.container.models.recovery_report import RecoveryState
 from siltstone.container.recovery.lossy_recovery import _Recovering
 from siltstone.container.recovery.recovered_state import RecoveredCut
 from siltstone.core.errors import SiltstoneError
-from siltstone.journal.recovery import EPOCH_END
+from siltstone.journal.journal_state import EPOCH_END
 from siltstone.segments.invariants import check_chunk, check_references
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
@@ -61,7 +61,7 @@ async def _check(world: World, process: Process, copy: Bucket, index: int) -> No
         lost="",
     )
     look = await work._look(EPOCH_END)
-    if look.state is RecoveryState.NEW or look.recovered is None:
+    if look.state is RecoveryState.NEW or look.journal_state is None:
         return
     cut = await work._cut(look, EPOCH_END)
     try:

@@ -19,8 +19,8 @@ ENGINE_MUTANTS = (
     Mutant(
         "the journal is not listed again after the claim",
         "container/boot/claim.py",
-        "recovered = await recover(storage, environment, container, epoch)",
-        "recovered = before",
+        "journal_state = await read_journal(storage, environment, container, epoch)",
+        "journal_state = before",
     ),
     Mutant(
         "garbage goes although long-term storage does not know of its drop",

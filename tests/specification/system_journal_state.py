@@ -207,7 +207,7 @@ def safe_index(log: tuple[int, ...], table_end: int, *, appends_hold: bool) -> i
 def recover(
     journals: tuple[tuple[File | None, ...], ...], *, newest_epoch_counts: bool = True
 ) -> Recovered | None:
-    """What ``journal/recovery.py`` finds; ``None`` when no epoch ever opened."""
+    """What ``journal/journal_state.py`` finds; ``None`` when no epoch ever opened."""
     numbered = list(enumerate(journals, 1))
     for _, files in numbered if not newest_epoch_counts else reversed(numbered):
         there = [file for file in files if file is not None]

@@ -14,7 +14,7 @@ from siltstone.container.boot.log_consistency import (
     check_truncation,
     compared,
     is_used_log,
-    recover_known,
+    read_known_journal,
 )
 from siltstone.container.boot.replay import apply_appends, build_replica
 from siltstone.container.models.settings import ContainerSettings
@@ -35,7 +35,7 @@ from siltstone.core.storage.circuit_breaker import CircuitLimits
 from siltstone.core.storage.first_look import LOG_S, silent_log
 from siltstone.core.storage.late_work import in_time
 from siltstone.core.storage.uncancellable import run_whole
-from siltstone.journal.recovery import EPOCH_END, Recovered, list_epochs, recover
+from siltstone.journal.journal_state import EPOCH_END, JournalState, list_epochs, read_journal
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.segments.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
@@ -71,13 +71,13 @@ class KnownJournal:
     Attributes:
         above: the highest epoch that any file of the journal is of.
         log_first: the first index that the log kept before the journal was read.
-        recovered: what the journal states; ``None`` in a new container.
+        journal_state: what the journal states; ``None`` in a new container.
         tried: lineage of a new container whose first boots failed, if any did.
     """
 
     above: int
     log_first: int
-    recovered: Recovered | None
+    journal_state: JournalState | None
     tried: bytes | None
 
 
@@ -88,17 +88,17 @@ async def list_journal(
 
     Raises:
         LogError: the log failed, or does not answer.
-        CorruptDataError: the journal is damaged beyond what recovery may pass over.
+        CorruptDataError: the journal is damaged beyond what a boot may pass over.
     """
     above = await list_epochs(storage, container)
     first = await first_answer(environment, container, partial(_first, log))
-    recovered = await recover_known(
+    journal_state = await read_known_journal(
         storage, environment, container, EPOCH_END, partial(is_used_log, log), LOG_POOL
     )
     tried: bytes | None = None
-    if recovered is None:
+    if journal_state is None:
         tried = await environment.run_blocking(LOG_POOL, lambda: _tried_before(log))
-    return KnownJournal(above=above, log_first=first, recovered=recovered, tried=tried)
+    return KnownJournal(above=above, log_first=first, journal_state=journal_state, tried=tried)
 
 
 async def claim_log(
@@ -113,17 +113,17 @@ async def claim_log(
         LogError: the log failed.
         FencedError: another owner claimed it in the meantime.
     """
-    recovered = known.recovered
-    if recovered is not None:
-        boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
+    journal_state = known.journal_state
+    if journal_state is not None:
+        boot_state = boot_state_of(journal_state.checkpoint.lineage, journal_state)
         await environment.run_blocking(LOG_POOL, lambda: _look_at(log, boot_state, known.log_first))
-        lineage = recovered.checkpoint.lineage
+        lineage = journal_state.checkpoint.lineage
     else:
         lineage = known.tried or environment.uuid()
     claim = partial(
         log.claim,
         lineage=lineage,
-        new=recovered is None and known.tried is None,
+        new=journal_state is None and known.tried is None,
         above=known.above,
         takeover=takeover,
         owner=owner,
@@ -162,14 +162,14 @@ async def read_journal_again(
 
     Raises:
         LogLostError: the journal is of another history, or gone.
-        CorruptDataError: it is damaged beyond what recovery may pass over.
+        CorruptDataError: it is damaged beyond what a boot may pass over.
     """
-    recovered = await recover(storage, environment, container, epoch)
-    if recovered is not None and recovered.checkpoint.lineage != lineage:
+    journal_state = await read_journal(storage, environment, container, epoch)
+    if journal_state is not None and journal_state.checkpoint.lineage != lineage:
         raise LogLostError("another first owner opened the container meanwhile")
-    if recovered is None and known.recovered is not None:
+    if journal_state is None and known.journal_state is not None:
         raise LogLostError("the journal is gone")
-    return boot_state_of(lineage, recovered)
+    return boot_state_of(lineage, journal_state)
 
 
 async def compare_log(

@@ -19,7 +19,7 @@ from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.checkpoint import Checkpoint
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import run_whole
-from siltstone.journal.recovery import Recovered, earlier_checkpoints
+from siltstone.journal.journal_state import JournalState, earlier_checkpoints
 from siltstone.metadata.checkpoint import INDEX_POOL, restore_index
 from siltstone.metadata.index import Index
 
@@ -71,11 +71,11 @@ async def restored_index(
 
 async def _older(boot_state: BootState, storage: AsyncChunkStorage) -> AsyncIterator[BootState]:
     """Yield earlier beginnings that the table log continues, the newest first."""
-    recovered = boot_state.recovered
-    if recovered is None:
+    journal_state = boot_state.journal_state
+    if journal_state is None:
         return
     tried = {boot_state.index_files}
-    async for checkpoint in _earlier(storage, recovered):
+    async for checkpoint in _earlier(storage, journal_state):
         older = boot_state.starting_at(checkpoint)
         if older.index_files in tried or older.index_version < boot_state.table_start:
             continue
@@ -85,9 +85,11 @@ async def _older(boot_state: BootState, storage: AsyncChunkStorage) -> AsyncIter
         yield boot_state.starting_empty()
 
 
-async def _earlier(storage: AsyncChunkStorage, recovered: Recovered) -> AsyncIterator[Checkpoint]:
+async def _earlier(
+    storage: AsyncChunkStorage, journal_state: JournalState
+) -> AsyncIterator[Checkpoint]:
     try:
-        async for checkpoint in earlier_checkpoints(storage, recovered):
+        async for checkpoint in earlier_checkpoints(storage, journal_state):
             yield checkpoint
     except ChunkNotFoundError as error:
         # A living owner deletes what it does not need; what is left may suffice.

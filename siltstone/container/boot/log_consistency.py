@@ -26,7 +26,7 @@ from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.records.frame import KIND_END, Frame
 from siltstone.core.records.piece import ControlKind, ControlPiece, decode_outlines
 from siltstone.core.storage.async_storage import AsyncChunkStorage
-from siltstone.journal.recovery import Recovered, recover_opened
+from siltstone.journal.journal_state import JournalState, read_opened_journal
 from siltstone.journal.retention import journal_number
 
 logger = logging.getLogger(__name__)
@@ -43,8 +43,12 @@ async def compared(
 
     A checkpoint that is gone is passed over: the one before it serves, with the batches after it.
     """
-    recovered = boot_state.recovered
-    if recovered is None or name is None or _place(name) <= _place(recovered.checkpoint_file):
+    journal_state = boot_state.journal_state
+    if (
+        journal_state is None
+        or name is None
+        or _place(name) <= _place(journal_state.checkpoint_file)
+    ):
         return boot_state
     try:
         await storage.stat(name)
@@ -63,14 +67,14 @@ def check_truncation(boot_state: BootState, frames: Iterable[Frame]) -> None:
         CorruptDataError: the log was truncated as a durable journal file allowed, and no file of
             the journal says so.
     """
-    recovered = boot_state.recovered
+    journal_state = boot_state.journal_state
     stated = max(_truncations(frames), default=0)
-    if recovered is not None and stated > recovered.safe_index:
+    if journal_state is not None and stated > journal_state.safe_index:
         raise CorruptDataError(
             "the journal ends before a statement that the log relies on",
-            where=recovered.newest_file,
+            where=journal_state.newest_file,
             stated=stated,
-            found=recovered.safe_index,
+            found=journal_state.safe_index,
         )
 
 
@@ -117,15 +121,15 @@ def no_journal(container: int) -> LogLostError:
     )
 
 
-async def recover_known(
+async def read_known_journal(
     storage: AsyncChunkStorage,
     environment: Environment,
     container: int,
     below_epoch: int,
     used: Callable[[], bool],
     pool: Pool,
-) -> Recovered | None:
-    """Do as ``recover_opened``, and let the log say, too, that the container is not new.
+) -> JournalState | None:
+    """Do as ``read_opened_journal``, and let the log say, too, that the container is not new.
 
     Args:
         storage: long-term storage.
@@ -139,8 +143,8 @@ async def recover_known(
         LogLostError: no journal is there, and the log holds frames: one of them is wrong.
     """
     for _ in range(2):
-        recovered = await recover_opened(storage, environment, container, below_epoch)
-        if recovered is not None or not await environment.run_blocking(pool, used):
-            return recovered
+        journal_state = await read_opened_journal(storage, environment, container, below_epoch)
+        if journal_state is not None or not await environment.run_blocking(pool, used):
+            return journal_state
         # An owner may have opened it for the first time since the first look.
     raise no_journal(container)

@@ -11,14 +11,14 @@ from siltstone.core.errors import ChunkNotFoundError, ChunkOffsetError, CorruptD
 from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal_file import read_journal_file
+from siltstone.journal.journal_state import JournalState, earlier_checkpoints, list_files
 from siltstone.journal.listed_epochs import listed_epochs
-from siltstone.journal.recovery import Recovered, earlier_checkpoints, list_files
 from siltstone.metadata.checkpoint import without_options
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 
 async def harmed_files(
-    recovered: Recovered,
+    journal_state: JournalState,
     system: ChunkedSegmentStorage,
     storage: AsyncChunkStorage,
     whole: Sequence[IndexFile],
@@ -30,7 +30,7 @@ async def harmed_files(
     by piece.
 
     Args:
-        recovered: what the journal says.
+        journal_state: what the journal says.
         system: where the bytes of the table log are.
         storage: the same service, for index files.
         whole: index files that were read before, and match their sums.
@@ -39,16 +39,16 @@ async def harmed_files(
         ChunkError: long-term storage did not answer.
     """
     harm: list[str] = []
-    for layout in recovered.layouts:
+    for layout in journal_state.layouts:
         for chunk in layout.chunks:
             finding = await system.verify_chunk(chunk)
             if finding is not None:
                 harm.append(f"{chunk.name} is {finding.problem}: part of the table log")
-    harm = harm or await _damaged_records(recovered, system)
-    if recovered.passed_over:
+    harm = harm or await _damaged_records(journal_state, system)
+    if journal_state.passed_over:
         harm.append("a checkpoint in the journal is damaged, one before it serves")
     seen = set(whole)
-    async for file in _index_files(recovered, storage):
+    async for file in _index_files(journal_state, storage):
         if file in seen:
             continue
         seen.add(file)
@@ -58,13 +58,13 @@ async def harmed_files(
     return tuple(harm)
 
 
-async def _damaged_records(recovered: Recovered, system: ChunkedSegmentStorage) -> list[str]:
+async def _damaged_records(journal_state: JournalState, system: ChunkedSegmentStorage) -> list[str]:
     """What is wrong with the records of chunks that match their sums.
 
     Bytes that end in their own CRC all have the same one, so the sum of a chunk that lies in the
     place of another one is right if records of both have the same lengths.
     """
-    boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
+    boot_state = boot_state_of(journal_state.checkpoint.lineage, journal_state)
     try:
         async for _ in read_table_log(system, boot_state.table_start, boot_state.table_end):
             pass
@@ -74,21 +74,21 @@ async def _damaged_records(recovered: Recovered, system: ChunkedSegmentStorage) 
 
 
 async def _index_files(
-    recovered: Recovered, storage: AsyncChunkStorage
+    journal_state: JournalState, storage: AsyncChunkStorage
 ) -> AsyncIterator[IndexFile]:
-    for file in without_options(recovered.checkpoint.index_files):
+    for file in without_options(journal_state.checkpoint.index_files):
         yield file
-    if recovered.passed_over:
+    if journal_state.passed_over:
         return  # what the damaged one made unnecessary may be gone
-    async for checkpoint in earlier_checkpoints(storage, recovered):
-        if checkpoint.epoch == recovered.epoch:
+    async for checkpoint in earlier_checkpoints(storage, journal_state):
+        if checkpoint.epoch == journal_state.epoch:
             for file in without_options(checkpoint.index_files):
                 yield file
         return
 
 
 async def damaged_journal_files(
-    recovered: Recovered, storage: AsyncChunkStorage
+    journal_state: JournalState, storage: AsyncChunkStorage
 ) -> tuple[str, ...]:
     """Say which journal files before the newest checkpoint are damaged, in its epoch.
 
@@ -98,13 +98,13 @@ async def damaged_journal_files(
     Raises:
         ChunkError: long-term storage did not answer.
     """
-    container, epoch = recovered.container, recovered.epoch
+    container, epoch = journal_state.container, journal_state.epoch
     listing = await list_files(storage, container, epoch + 1)
     names = listed_epochs(container, listing).files.get(epoch, [])
     found: list[str] = []
     # By name, not by place: an owner at work may have removed the checkpoint from the listing.
     for name in names:
-        if name >= recovered.checkpoint_file:
+        if name >= journal_state.checkpoint_file:
             break
         try:
             file = read_journal_file(name, await storage.read_all(name, listing[name]))

@@ -150,14 +150,14 @@ async def _carry_out(parts: OwnerParts, plan: Settlement) -> None:
 
 def _unsettled(parts: OwnerParts, log_end: int) -> Unsettled:
     replica = parts.pipeline.replica
-    recovered = parts.boot_state.recovered
+    journal_state = parts.boot_state.journal_state
     needed = parts.table_log_flusher.safe_index(replica.table_flushed)
     return Unsettled(
         tail_bytes=_tail_bytes(parts),
         inherited=needed < log_end,
         flushing=parts.segment_flusher.is_flushing,
         replay_bytes=parts.checkpointer.grown,
-        owners=0 if recovered is None else recovered.owners,
+        owners=0 if journal_state is None else journal_state.owners,
     )
 
 

@@ -477,7 +477,7 @@ class ReadContainer:
                 self._environment, INDEX_POOL, partial(take_index, view.index, folder)
             )
             lineage = view.replica.tables.lineage
-            epoch = max(self._log_facts.epoch, view.recovered.highest_epoch)
+            epoch = max(self._log_facts.epoch, view.journal_state.highest_epoch)
             version, crc = (0, 0) if position is None else (position.version, position.running_crc)
             assert version == view.replica.tables.applied_version, "a reader applies to its index"
             return ContainerImage(
@@ -574,7 +574,7 @@ class ReadContainer:
         else:
             await self._fresh()
         view = self._current()
-        layouts = view.recovered.layouts
+        layouts = view.journal_state.layouts
         chunks = named_chunks(self._container, view.reading, view.segments, view.system, layouts)
         return list(chunks)
 
@@ -602,13 +602,13 @@ class ReadContainer:
         async with self._lock:
             await self._start()
         view = self._current()
-        recovered = view.recovered
+        journal_state = view.journal_state
         return ContainerSnapshot(
             reading=view.reading,
             segments=view.segments,
             system=view.system,
-            layouts=recovered.layouts,
-            checkpoint=recovered.checkpoint,
+            layouts=journal_state.layouts,
+            checkpoint=journal_state.checkpoint,
         )
 
     # --- care -------------------------------------------------------------------------------------
@@ -616,7 +616,7 @@ class ReadContainer:
     def stats(self) -> ContainerStats:
         """The container at a glance, as it was at the last look at the log."""
         view = self._current()
-        replica, recovered, log = view.replica, view.recovered, self._log_facts
+        replica, journal_state, log = view.replica, view.journal_state, self._log_facts
         now = self._environment.monotonic()
         warnings = warned_of_tail(view.boot_state.warnings, log.dropped_tail)
         return ContainerStats(
@@ -628,11 +628,11 @@ class ReadContainer:
             exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,
             log_held_by=log_held_by(replica),
-            safe_index=recovered.safe_index,
+            safe_index=journal_state.safe_index,
             log_first=log.first,
             log_end=replica.newest_index + 1,
             table_version=replica.tables.applied_version,
-            checkpoint_version=recovered.checkpoint.index_version,
+            checkpoint_version=journal_state.checkpoint.index_version,
             dropped_tail=log.dropped_tail,
             warnings=warnings,
         )

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.boot.claim import scan_log, segment_storage
-from siltstone.container.boot.log_consistency import compared, is_used, recover_known
+from siltstone.container.boot.log_consistency import compared, is_used, read_known_journal
 from siltstone.container.boot.replay import apply_appends, build_replica
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reads.reads import Reading
@@ -35,8 +35,8 @@ from siltstone.core.records.frame import Frame
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.journal.journal import Journal
+from siltstone.journal.journal_state import EPOCH_END, JournalState
 from siltstone.journal.pinned_layout import PinnedLayoutStore
-from siltstone.journal.recovery import EPOCH_END, Recovered
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.metadata.layout_store import TableLayoutStore
@@ -49,7 +49,7 @@ class View:
     def __init__(
         self,
         boot_state: BootState,
-        recovered: Recovered,
+        journal_state: JournalState,
         replica: Replica,
         index: Index,
         system: ChunkedSegmentStorage,
@@ -57,7 +57,7 @@ class View:
         kept: KeptTail | None = None,
     ) -> None:
         self.boot_state = boot_state
-        self.recovered = recovered
+        self.journal_state = journal_state
         self.replica = replica
         self.index = index
         self.system = system
@@ -98,20 +98,20 @@ async def build_view(
         LogTruncatedError, ChunkNotFoundError: something was dropped meanwhile.
         CorruptDataError: something is damaged, or was dropped meanwhile.
     """
-    recovered = await recover_known(
+    journal_state = await read_known_journal(
         storage, environment, container, EPOCH_END, partial(is_used, reader), LOG_POOL
     )
-    if recovered is None:
+    if journal_state is None:
         raise StoreNotFoundError("container was never opened", container=container)
-    boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
+    boot_state = boot_state_of(journal_state.checkpoint.lineage, journal_state)
     if followed is not None:
         check_followed(followed, boot_state.lineage)
     await environment.run_blocking(LOG_POOL, partial(_check_log, boot_state, reader))
     scan = await scan_log(reader, boot_state, environment)
     scan.check()
     # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
-    journal = Journal(storage, environment, container, recovered.epoch, boot_state.lineage)
-    pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
+    journal = Journal(storage, environment, container, journal_state.epoch, boot_state.lineage)
+    pinned = PinnedLayoutStore(journal, journal_state.layouts, lambda _: (0, -1))
     system = segment_storage(storage, pinned, environment, settings)
     kept = KeptTail(reader, environment)
     replica, index, boot_state = await build_replica(
@@ -123,13 +123,13 @@ async def build_view(
     except BaseException:
         await run_whole(environment, INDEX_POOL, index.close)
         raise
-    replica.exposure.cover(recovered.safe_index)
+    replica.exposure.cover(journal_state.safe_index)
     writer = NoWriter(replica.tables)
     layouts = TableLayoutStore(replica.rows, writer, container, environment, 0.0)
     segments = segment_storage(
         storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
     )
-    return View(boot_state, recovered, replica, index, system, segments, kept)
+    return View(boot_state, journal_state, replica, index, system, segments, kept)
 
 
 def _check_log(boot_state: BootState, reader: LogReader) -> None:

@@ -22,7 +22,7 @@ from siltstone.core.environment import Environment
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.core.text import counted
-from siltstone.journal.recovery import EPOCH_END, PAUSE_S, STARTS_MAX, Recovered
+from siltstone.journal.journal_state import EPOCH_END, PAUSE_S, STARTS_MAX, JournalState
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.layout_store import TableLayoutStore
 
@@ -41,7 +41,7 @@ class LostView(View):
 
     doubts: tuple[str, ...] = ()
     lacks: bool = False
-    newest: Recovered | None = None
+    newest: JournalState | None = None
 
 
 async def build_lost_view(
@@ -62,19 +62,19 @@ async def build_lost_view(
         CorruptDataError: no state can be built.
         ChunkError: long-term storage did not answer.
     """
-    seen: Recovered | None = None
+    seen: JournalState | None = None
     for start in range(STARTS_MAX):
         if start:
             await environment.sleep(PAUSE_S * 2 ** (start - 1))
         view = await _view(container, storage, environment, settings, folder)
         try:
-            view.newest = view.recovered
+            view.newest = view.journal_state
             if view.lacks:
                 view.newest = await _newest(container, storage, environment)
         except BaseException:
             await _drop(view, environment)
             raise
-        if view.newest in (view.recovered, seen):
+        if view.newest in (view.journal_state, seen):
             return view
         seen = view.newest
         await _drop(view, environment)
@@ -91,9 +91,9 @@ async def is_newest(
 
 async def _newest(
     container: int, storage: AsyncChunkStorage, environment: Environment
-) -> Recovered | None:
+) -> JournalState | None:
     standing = await newest_standing(storage, environment, container, EPOCH_END)
-    return None if standing is None else standing.recovered
+    return None if standing is None else standing.journal_state
 
 
 async def _drop(view: LostView, environment: Environment) -> None:
@@ -109,8 +109,8 @@ async def _view(
     folder: Path,
 ) -> LostView:
     cut = await newest_cut(container, EPOCH_END, (), storage, environment, settings, folder)
-    recovered = cut.boot_state.recovered
-    assert recovered is not None, "a cut is of a journal"
+    journal_state = cut.boot_state.journal_state
+    assert journal_state is not None, "a cut is of a journal"
     try:
         loss = await loss_of(cut, storage, environment, EPOCH_END)
     except BaseException:
@@ -123,8 +123,8 @@ async def _view(
     segments = segment_storage(
         storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
     )
-    system = system_storage(recovered, storage, environment, settings)
-    view = LostView(boot_state, recovered, cut.replica, cut.index, system, segments)
+    system = system_storage(journal_state, storage, environment, settings)
+    view = LostView(boot_state, journal_state, cut.replica, cut.index, system, segments)
     view.doubts = tuple(_doubts(cut, loss))
     view.lacks = bool(cut.boot_state.warnings or warnings)
     return view

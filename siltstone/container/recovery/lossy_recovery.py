@@ -61,13 +61,13 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.core.text import uuid_text
 from siltstone.journal.journal import Journal
-from siltstone.journal.recovery import (
+from siltstone.journal.journal_state import (
     EPOCH_END,
     PAUSE_S,
     STARTS_MAX,
-    Recovered,
+    JournalState,
     list_epochs,
-    recover,
+    read_journal,
 )
 from siltstone.metadata.checkpoint import INDEX_POOL, fetched
 
@@ -82,7 +82,7 @@ class _Look:
         state: what is the matter.
         reason: why the log does not count.
         damage: why an older state of the journal has to serve; empty when its newest one does.
-        recovered: what the journal says; ``None`` for a new container.
+        journal_state: what the journal says; ``None`` for a new container.
         frames: those of the log that are of its lineage.
         harm: system files that are damaged, and that a state may need.
         aged: what is wrong with journal files that no state needs.
@@ -91,7 +91,7 @@ class _Look:
     state: RecoveryState
     reason: str = ""
     damage: str = ""
-    recovered: Recovered | None = None
+    journal_state: JournalState | None = None
     frames: tuple[Frame, ...] = ()
     harm: tuple[str, ...] = ()
     aged: tuple[str, ...] = ()
@@ -175,11 +175,11 @@ class _Recovering:
         doubts = await self._blocking(doubts_of)
         new = tuple(each for each in doubts if not report.reason or report.reason not in each)
         report = replace(report, warnings=(*report.warnings, *new))
-        if look.recovered is None or not (accept_loss and report.needs_recovery):
+        if look.journal_state is None or not (accept_loss and report.needs_recovery):
             return report
         await self._blocking(lambda log: check_free(log, takeover))
         if look.state is RecoveryState.UNFINISHED:
-            return await self._finish(report, look.recovered)
+            return await self._finish(report, look.journal_state)
         return await self._recover(replace(look, state=report.state, harm=report.harm))
 
     async def _seen(self, *, accept_loss: bool) -> tuple[_Look, RecoveryReport]:
@@ -192,7 +192,7 @@ class _Recovering:
             except LogTruncatedError:
                 continue
             lost = accept_loss and look.state is RecoveryState.LOST  # looked at after the fence
-            if look.recovered is None or lost or look.state is RecoveryState.UNFINISHED:
+            if look.journal_state is None or lost or look.state is RecoveryState.UNFINISHED:
                 return look, self._plain(look)
             failure: CorruptDataError | ChunkNotFoundError | None = None
             try:
@@ -202,7 +202,7 @@ class _Recovering:
             else:
                 if report.state is RecoveryState.HEALTHY:
                     return look, report
-            if look.recovered == await self._newest():
+            if look.journal_state == await self._newest():
                 if failure is not None:
                     raise failure
                 return look, report
@@ -218,14 +218,14 @@ class _Recovering:
             await run_whole(self._environment, INDEX_POOL, cut.index.close)
 
     def _plain(self, look: _Look) -> RecoveryReport:
-        recovered = look.recovered
+        journal_state = look.journal_state
         return RecoveryReport(
             container=self._container,
             state=look.state,
             reason=look.reason,
             damage=look.damage,
-            lineage="" if recovered is None else uuid_text(recovered.checkpoint.lineage),
-            warnings=() if recovered is None else recovered.warnings,
+            lineage="" if journal_state is None else uuid_text(journal_state.checkpoint.lineage),
+            warnings=() if journal_state is None else journal_state.warnings,
         )
 
     async def _loss(self, look: _Look, cut: RecoveredCut, below_epoch: int) -> Loss:
@@ -255,20 +255,19 @@ class _Recovering:
 
     async def _harmed(self, look: _Look, cut: RecoveredCut) -> _Look:
         """The look, with what is wrong with system files; for a lost log only people ask."""
-        recovered, index_files = cut.boot_state.recovered, cut.boot_state.index_files
-        assert recovered is not None, "a cut is of a journal"
-        system = system_storage(recovered, self._storage, self._environment, self._settings)
-        harm = await harmed_files(recovered, system, self._storage, fetched(index_files))
-        aged = await damaged_journal_files(recovered, self._storage)
+        journal_state, index_files = cut.boot_state.journal_state, cut.boot_state.index_files
+        assert journal_state is not None, "a cut is of a journal"
+        system = system_storage(journal_state, self._storage, self._environment, self._settings)
+        harm = await harmed_files(journal_state, system, self._storage, fetched(index_files))
+        aged = await damaged_journal_files(journal_state, self._storage)
         return replace(look, harm=harm, aged=aged)
 
     # --- looking ----------------------------------------------------------------------------------
 
-    async def _newest(self) -> Recovered | None:
-        standing = await newest_standing(
-            self._storage, self._environment, self._container, EPOCH_END
-        )
-        return None if standing is None else standing.recovered
+    async def _newest(self) -> JournalState | None:
+        storage, environment = self._storage, self._environment
+        standing = await newest_standing(storage, environment, self._container, EPOCH_END)
+        return None if standing is None else standing.journal_state
 
     async def _look(self, below_epoch: int) -> _Look:
         standing = await newest_standing(
@@ -278,34 +277,34 @@ class _Recovering:
             if await self._blocking(is_used_log):
                 raise no_journal(self._container)
             return _Look(state=RecoveryState.NEW)
-        recovered = standing.recovered
-        reason, frames = await self._blocking(lambda log: look_at(log, recovered))
+        journal_state = standing.journal_state
+        reason, frames = await self._blocking(lambda log: look_at(log, journal_state))
         reason = reason or self._lost
         if standing.damage:
             return _Look(
                 state=RecoveryState.LOST,
                 reason=reason or "the journal is damaged",
                 damage=standing.damage,
-                recovered=recovered,
+                journal_state=journal_state,
                 frames=frames,
             )
         if not reason:
-            return _Look(state=RecoveryState.HEALTHY, recovered=recovered, frames=frames)
+            return _Look(state=RecoveryState.HEALTHY, journal_state=journal_state, frames=frames)
         state = RecoveryState.LOST
-        if await self._is_recovery(recovered):
+        if await self._is_recovery(journal_state):
             state = RecoveryState.UNFINISHED
-        return _Look(state=state, reason=reason, recovered=recovered, frames=frames)
+        return _Look(state=state, reason=reason, journal_state=journal_state, frames=frames)
 
-    async def _is_recovery(self, recovered: Recovered) -> bool:
+    async def _is_recovery(self, journal_state: JournalState) -> bool:
         """Whether the newest epoch is that of a recovery, and no owner came after it."""
-        name = recovery_file(self._container, recovered.epoch)
+        name = recovery_file(self._container, journal_state.epoch)
         try:
             length = (await self._storage.stat(name)).length
             data = await self._storage.read_all(name, length)
         except ChunkNotFoundError:
             return False
         try:
-            return decode_recovery(data, where=name).lineage == recovered.checkpoint.lineage
+            return decode_recovery(data, where=name).lineage == journal_state.checkpoint.lineage
         except CorruptDataError:
             # Nothing tells whether it was finished; recovered again, the same state continues.
             return False
@@ -324,8 +323,9 @@ class _Recovering:
     # --- writing ----------------------------------------------------------------------------------
 
     async def _recover(self, look: _Look) -> RecoveryReport:
-        assert look.recovered is not None, "there is something to recover"
-        frames, damage = await self._blocking(partial(fenced_frames, recovered=look.recovered))
+        before = look.journal_state
+        assert before is not None, "there is something to recover"
+        frames, damage = await self._blocking(partial(fenced_frames, journal_state=before))
         newest = await self._blocking(lambda log: log.newest_epoch())
         above = max(await list_epochs(self._storage, self._container), newest)
         epoch, lineage = above + 1, self._environment.uuid()
@@ -334,11 +334,11 @@ class _Recovering:
         await self._storage.create(claim_file(self._container, epoch), [encode_claim(claim)])
         # Only from here on the journal no longer changes for us.
         standing = await newest_standing(self._storage, self._environment, self._container, epoch)
-        lineage_before = look.recovered.checkpoint.lineage
-        if standing is None or standing.recovered.checkpoint.lineage != lineage_before:
+        lineage_before = before.checkpoint.lineage
+        if standing is None or standing.journal_state.checkpoint.lineage != lineage_before:
             raise LogLostError("another recovery was faster", epoch=epoch)
-        recovered = standing.recovered
-        reason = damage or lost_because(recovered, frames) or self._lost
+        journal_state = standing.journal_state
+        reason = damage or lost_because(journal_state, frames) or self._lost
         mended = look.state is not RecoveryState.DAMAGED
         if not reason and not standing.damage and mended:
             plain = self._plain(replace(look, state=RecoveryState.HEALTHY, reason=""))
@@ -348,7 +348,7 @@ class _Recovering:
             look,
             reason=reason or look.reason,
             damage=standing.damage,
-            recovered=recovered,
+            journal_state=journal_state,
             frames=frames,
         )
         cut = await self._cut(look, epoch)
@@ -369,24 +369,24 @@ class _Recovering:
             )
         finally:
             await run_whole(self._environment, INDEX_POOL, cut.index.close)
-        again = await recover(self._storage, self._environment, self._container, epoch + 1)
+        again = await read_journal(self._storage, self._environment, self._container, epoch + 1)
         assert again is not None, "its checkpoint is durable"
         return await self._finish(report, again)
 
-    async def _finish(self, report: RecoveryReport, recovered: Recovered) -> RecoveryReport:
+    async def _finish(self, report: RecoveryReport, journal_state: JournalState) -> RecoveryReport:
         """Set the older log aside and begin the one of the new lineage."""
 
         def finish(log: FencedLog) -> str | None:
             older = replaceable(log)
             older.fence_all()
             place = older.set_aside()
-            begin_log(self._container, log, recovered, self._owner)
+            begin_log(self._container, log, journal_state, self._owner)
             return place
 
         place = await self._blocking(finish)
-        lineage = uuid_text(recovered.checkpoint.lineage)
+        lineage = uuid_text(journal_state.checkpoint.lineage)
         return replace(
-            report, done=True, new_lineage=lineage, epoch=recovered.epoch, set_aside=place
+            report, done=True, new_lineage=lineage, epoch=journal_state.epoch, set_aside=place
         )
 
     async def _blocking(self, call: Callable[[FencedLog], T]) -> T:

@@ -41,7 +41,7 @@ from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal import Journal
-from siltstone.journal.recovery import Recovered
+from siltstone.journal.journal_state import JournalState
 from siltstone.metadata.changes import put_counter, put_state
 from siltstone.metadata.checkpoint import upload_index
 from siltstone.metadata.layout_store import TableLayoutStore
@@ -255,18 +255,18 @@ async def write_beginning(
     )
 
 
-def begin_log(container: int, log: FencedLog, recovered: Recovered, owner: str) -> None:
+def begin_log(container: int, log: FencedLog, journal_state: JournalState, owner: str) -> None:
     """Begin the log of a lineage whose checkpoint is durable, on a handle not claimed. Blocking.
 
     Raises:
         LogLostError: the log holds something else; nothing was written.
         LogError: the log failed; the call may be repeated with another handle.
     """
-    checkpoint, epoch = recovered.checkpoint, recovered.epoch
+    checkpoint, epoch = journal_state.checkpoint, journal_state.epoch
     log.claim(lineage=checkpoint.lineage, new=True, above=epoch, takeover=False, owner=owner)
     recovery = recovery_file(container, epoch)
     pieces = [
         control_piece(ControlKind.RECOVERY, recovery.encode()),
-        control_piece(ControlKind.CHECKPOINT, recovered.checkpoint_file.encode()),
+        control_piece(ControlKind.CHECKPOINT, journal_state.checkpoint_file.encode()),
     ]
     log.append(pieces, count=len(pieces))

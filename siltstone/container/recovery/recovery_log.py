@@ -21,23 +21,23 @@ from siltstone.core.errors import (
 )
 from siltstone.core.fenced_log import DamagedLog, FencedLog, ReplaceableLog
 from siltstone.core.records.frame import Frame
-from siltstone.journal.recovery import Recovered
+from siltstone.journal.journal_state import JournalState
 
 
-def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...]]:
+def look_at(log: FencedLog, journal_state: JournalState) -> tuple[str, tuple[Frame, ...]]:
     """Why the log is not the one of the journal, and its frames if it is of its lineage.
 
     Raises:
         LogTruncatedError: an owner truncated it under each of several reads.
     """
-    boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
+    boot_state = boot_state_of(journal_state.checkpoint.lineage, journal_state)
     reader = log.open_to_damage() if isinstance(log, DamagedLog) else log.open_read()
     frames: tuple[Frame, ...] = ()
     try:
         check_lineage(boot_state, reader.lineage())
         frames, damage = kept_frames(reader, _whole_frames)
         epoch = reader.epoch()
-        if epoch < recovered.stated_epoch:
+        if epoch < journal_state.stated_epoch:
             # A copy, and nothing tells which of its frames were appended while that owner ran.
             frames = ()
         if not damage:
@@ -63,32 +63,32 @@ def _whole_frames(source: Iterator[Frame]) -> tuple[tuple[Frame, ...], str]:
     return tuple(frames), ""
 
 
-def fenced_frames(log: FencedLog, recovered: Recovered) -> tuple[tuple[Frame, ...], str]:
+def fenced_frames(log: FencedLog, journal_state: JournalState) -> tuple[tuple[Frame, ...], str]:
     """Fence the older log and return its frames, and what is damaged there.
 
     A claim tells for certain which frame is the last. Where none is possible, the log is read
     without one. A log that is a copy is not claimed: nothing else shows that it is one.
     """
-    if log.newest_epoch() < recovered.stated_epoch:
-        reason, frames = look_at(log, recovered)
+    if log.newest_epoch() < journal_state.stated_epoch:
+        reason, frames = look_at(log, journal_state)
         return frames, reason
-    lineage, above = recovered.checkpoint.lineage, recovered.highest_epoch
+    lineage, above = journal_state.checkpoint.lineage, journal_state.highest_epoch
     try:
         log.claim(lineage=lineage, new=False, above=above, takeover=True, owner="recovery")
     except (LogLostError, CorruptDataError):
         replaceable(log).fence_all()
-        reason, frames = look_at(log, recovered)
+        reason, frames = look_at(log, journal_state)
         return frames, reason
     return kept_frames(log, _whole_frames)
 
 
-def lost_because(recovered: Recovered, frames: tuple[Frame, ...]) -> str:
+def lost_because(journal_state: JournalState, frames: tuple[Frame, ...]) -> str:
     """Why ``frames`` are not all that is needed; empty when they are."""
-    boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
+    boot_state = boot_state_of(journal_state.checkpoint.lineage, journal_state)
     if not frames:
         return "the log has no frames"
     try:
-        check_log(boot_state, recovered.epoch, frames[0].index, frames[-1].index + 1)
+        check_log(boot_state, journal_state.epoch, frames[0].index, frames[-1].index + 1)
         check_frames(boot_state, frames)
     except LogLostError as error:
         return str(error)

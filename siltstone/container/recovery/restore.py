@@ -34,9 +34,9 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.core.text import uuid_text
 from siltstone.journal.journal import Journal
+from siltstone.journal.journal_state import EPOCH_END, JournalState, list_epochs, read_journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.pinned_state import empty_layout
-from siltstone.journal.recovery import EPOCH_END, Recovered, list_epochs, recover
 from siltstone.metadata.checkpoint import INDEX_POOL
 
 T = TypeVar("T")
@@ -113,11 +113,11 @@ async def restore_container(
     scratch = Path(await environment.run_blocking(INDEX_POOL, partial(mkdtemp, "-siltstone")))
     try:
         await _blocking(environment, new_log, partial(check_log_free, lineage=lineage))
-        recovered = await recover(chunks, environment, container, EPOCH_END)
-        if recovered is None or recovered.checkpoint.lineage != lineage:
+        journal_state = await read_journal(chunks, environment, container, EPOCH_END)
+        if journal_state is None or journal_state.checkpoint.lineage != lineage:
             work = _Restoring(container, lineage, chunks, environment, settings, scratch, owner)
-            recovered = await work.write(origin, read)
-        begin = partial(_begin, container, recovered=recovered, owner=owner)
+            journal_state = await work.write(origin, read)
+        begin = partial(_begin, container, journal_state=journal_state, owner=owner)
         await _blocking(environment, new_log, begin)
     finally:
         remove = partial(shutil.rmtree, scratch, ignore_errors=True)
@@ -145,7 +145,7 @@ class _Restoring:
         self._scratch = scratch
         self._owner = owner
 
-    async def write(self, origin: RestoreSource, source: AsyncChunkStorage) -> Recovered:
+    async def write(self, origin: RestoreSource, source: AsyncChunkStorage) -> JournalState:
         """Write the checkpoint that makes the container begin; return what it says."""
         storage, environment, container = self._storage, self._environment, self._container
         # A try that died may have left files, and its epoch is not used again.
@@ -161,7 +161,7 @@ class _Restoring:
         pinned = PinnedLayoutStore(journal, (empty_layout(TABLE_LOG_ID),), lambda _: (0, -1))
         boot_state = BootState(
             lineage=origin.lineage,
-            recovered=None,
+            journal_state=None,
             table_start=origin.table_version,
             table_end=origin.table_version,
             index_files=origin.index_files,
@@ -190,12 +190,12 @@ class _Restoring:
             )
         finally:
             await run_whole(environment, INDEX_POOL, cut.index.close)
-        recovered = await recover(storage, environment, container, epoch + 1)
-        assert recovered is not None, "its checkpoint is durable"
-        return recovered
+        journal_state = await read_journal(storage, environment, container, epoch + 1)
+        assert journal_state is not None, "its checkpoint is durable"
+        return journal_state
 
 
-def _begin(container: int, log: FencedLog, *, recovered: Recovered, owner: str) -> None:
+def _begin(container: int, log: FencedLog, *, journal_state: JournalState, owner: str) -> None:
     """Begin the log, unless an earlier try or an owner did."""
     reader = log.open_read()
     try:
@@ -203,7 +203,7 @@ def _begin(container: int, log: FencedLog, *, recovered: Recovered, owner: str) 
     finally:
         reader.close()
     if not begun:
-        begin_log(container, log, recovered, owner)
+        begin_log(container, log, journal_state, owner)
 
 
 async def _blocking(

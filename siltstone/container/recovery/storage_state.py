@@ -30,8 +30,8 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.block_sums import block_count
 from siltstone.journal.fallback import earlier_states
 from siltstone.journal.journal import Journal
+from siltstone.journal.journal_state import JournalState, read_opened_journal, system_files
 from siltstone.journal.pinned_layout import PinnedLayoutStore
-from siltstone.journal.recovery import Recovered, recover_opened, system_files
 from siltstone.journal.retention import file_epoch
 from siltstone.metadata.layout_store import TableLayoutStore
 from siltstone.segments.read import sums_between
@@ -69,11 +69,11 @@ class StorageState:
     """A state that the journal gives.
 
     Attributes:
-        recovered: the state.
+        journal_state: the state.
         damage: why the newest one cannot be had; empty when this is it.
     """
 
-    recovered: Recovered
+    journal_state: JournalState
     damage: str
 
 
@@ -90,20 +90,20 @@ async def standings(
         ChunkError: long-term storage did not answer.
     """
     failure: CorruptDataError | None = None
-    newest: Recovered | None = None
+    newest: JournalState | None = None
     try:
-        newest = await recover_opened(storage, environment, container, below_epoch)
+        newest = await read_opened_journal(storage, environment, container, below_epoch)
     except CorruptDataError as error:
         failure = error
     if failure is None:
         if newest is None:
             return
-        yield StorageState(recovered=newest, damage="")
+        yield StorageState(journal_state=newest, damage="")
     damage = str(failure) if failure else "the newest state cannot be built"
     count = 0
     async for state in earlier_states(storage, container, below_epoch):
         count += 1
-        yield StorageState(recovered=state, damage=damage)
+        yield StorageState(journal_state=state, damage=damage)
     if failure is not None and not count:
         raise failure
 
@@ -144,11 +144,11 @@ async def newest_cut(
     failure: CorruptDataError | ChunkNotFoundError | None = None
     async with aclosing(standings(storage, environment, container, below_epoch)) as states:
         async for standing in states:
-            recovered = standing.recovered
-            system = system_storage(recovered, storage, environment, settings)
+            journal_state = standing.journal_state
+            system = system_storage(journal_state, storage, environment, settings)
             try:
                 cut = await build_cut(
-                    boot_state_of(recovered.checkpoint.lineage, recovered),
+                    boot_state_of(journal_state.checkpoint.lineage, journal_state),
                     frames,
                     system,
                     storage,
@@ -165,16 +165,16 @@ async def newest_cut(
 
 
 def system_storage(
-    recovered: Recovered,
+    journal_state: JournalState,
     storage: AsyncChunkStorage,
     environment: Environment,
     settings: ContainerSettings,
 ) -> ChunkedSegmentStorage:
     """The system segments of a state, to be read only."""
-    lineage = recovered.checkpoint.lineage
+    lineage = journal_state.checkpoint.lineage
     # Neither of these is ever written to: no journal file is begun without a checkpoint.
-    journal = Journal(storage, environment, recovered.container, recovered.epoch, lineage)
-    pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
+    journal = Journal(storage, environment, journal_state.container, journal_state.epoch, lineage)
+    pinned = PinnedLayoutStore(journal, journal_state.layouts, lambda _: (0, -1))
     return segment_storage(storage, pinned, environment, settings)
 
 
@@ -200,19 +200,19 @@ async def loss_of(
     Raises:
         ChunkError: long-term storage did not answer.
     """
-    recovered = cut.boot_state.recovered
-    assert recovered is not None, "a cut is of a journal"
-    written, signs = await _signs_of_more(storage, recovered, below_epoch)
-    stated = boot_state_of(cut.boot_state.lineage, recovered).table_end
+    journal_state = cut.boot_state.journal_state
+    assert journal_state is not None, "a cut is of a journal"
+    written, signs = await _signs_of_more(storage, journal_state, below_epoch)
+    stated = boot_state_of(cut.boot_state.lineage, journal_state).table_end
     seen = max(written, stated)
-    container = recovered.container
+    container = journal_state.container
     writer = NoWriter(cut.replica.tables)
     layouts = TableLayoutStore(cut.replica.rows, writer, container, environment, 0.0)
 
     def sums_of(chunk: Chunk) -> tuple[int, ...]:
         return sums_between(layouts, chunk, 0, block_count(chunk.length))
 
-    kept_bytes = LogBytes(frames, recovered.epoch)
+    kept_bytes = LogBytes(frames, journal_state.epoch)
     lacking = await lost_ranges(
         cut.replica, storage, container, sums_of, kept_bytes=kept_bytes, deep=deep
     )
@@ -225,7 +225,7 @@ async def loss_of(
 
 
 async def _signs_of_more(
-    storage: AsyncChunkStorage, recovered: Recovered, below_epoch: int
+    storage: AsyncChunkStorage, journal_state: JournalState, below_epoch: int
 ) -> tuple[int, tuple[str, ...]]:
     """What files show to have been there beyond a state.
 
@@ -236,7 +236,7 @@ async def _signs_of_more(
     Raises:
         ChunkError: long-term storage did not answer.
     """
-    container = recovered.container
+    container = journal_state.container
     version = 0
     claims: list[int] = []
     async for stat in system_files(storage, container):
@@ -247,7 +247,7 @@ async def _signs_of_more(
         start = last.removeprefix(_TABLES)[:_DIGITS]
         if last.startswith(_TABLES) and start.isdigit():
             version = max(version, int(start) + stat.length)
-        if epoch > recovered.epoch and stat.name == claim_file(container, epoch):
+        if epoch > journal_state.epoch and stat.name == claim_file(container, epoch):
             claims.append(epoch)
     told = tuple(
         f"epoch {epoch} was claimed and no checkpoint of it can be read: what it stated is lost"

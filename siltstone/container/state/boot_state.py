@@ -10,7 +10,7 @@ from siltstone.core.errors import LogLostError
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
 from siltstone.core.records.frame import Frame
 from siltstone.core.text import uuid_text
-from siltstone.journal.recovery import Recovered
+from siltstone.journal.journal_state import JournalState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class BootState:
 
     Attributes:
         lineage: 16 bytes.
-        recovered: what the journal says; ``None`` for a new container.
+        journal_state: what the journal says; ``None`` for a new container.
         table_start: start of the table log on long-term storage.
         table_end: end of the table log on long-term storage.
         index_files: files of the index that the table log continues; empty for an empty index.
@@ -30,7 +30,7 @@ class BootState:
     """
 
     lineage: bytes
-    recovered: Recovered | None
+    journal_state: JournalState | None
     table_start: int = 0
     table_end: int = 0
     index_files: tuple[IndexFile, ...] = ()
@@ -57,23 +57,23 @@ class BootState:
         return replace(self, warnings=tuple(dict.fromkeys((*self.warnings, *warnings))))
 
 
-def boot_state_of(lineage: bytes, recovered: Recovered | None) -> BootState:
+def boot_state_of(lineage: bytes, journal_state: JournalState | None) -> BootState:
     """Take what a boot needs from what the journal says."""
-    if recovered is None:
-        return BootState(lineage=lineage, recovered=None)
+    if journal_state is None:
+        return BootState(lineage=lineage, journal_state=None)
     start = end = 0
-    for system in recovered.layouts:
+    for system in journal_state.layouts:
         if system.layout.segment_id == TABLE_LOG_ID:
             start, end = system.layout.storage_start, system.layout.storage_length
     boot_state = BootState(
         lineage=lineage,
-        recovered=recovered,
+        journal_state=journal_state,
         table_start=start,
         table_end=end,
-        warnings=recovered.warnings,
-        repaired=recovered.passed_over,
+        warnings=journal_state.warnings,
+        repaired=journal_state.passed_over,
     )
-    return boot_state.starting_at(recovered.checkpoint)
+    return boot_state.starting_at(journal_state.checkpoint)
 
 
 def check_lineage(boot_state: BootState, lineage: bytes | None) -> None:
@@ -86,14 +86,14 @@ def check_lineage(boot_state: BootState, lineage: bytes | None) -> None:
     Raises:
         LogLostError: it is another one; both are named.
     """
-    recovered = boot_state.recovered
-    if recovered is not None and lineage != boot_state.lineage:
+    journal_state = boot_state.journal_state
+    if journal_state is not None and lineage != boot_state.lineage:
         what = "the log is of another lineage" if lineage else "the log is empty"
         raise LogLostError(
             f"{what}: bring the right tier 1 back, or let siltstone recover say what is left",
             found=uuid_text(lineage) if lineage else None,
             expected=uuid_text(boot_state.lineage),
-            journal=recovered.newest_file,
+            journal=journal_state.newest_file,
         )
 
 
@@ -131,30 +131,30 @@ def check_log(boot_state: BootState, epoch: int, first: int, end: int) -> None:
     Raises:
         LogLostError: frames that something durable relies on are not there.
     """
-    recovered = boot_state.recovered
-    if recovered is None:
+    journal_state = boot_state.journal_state
+    if journal_state is None:
         return
-    if epoch < recovered.epoch:
+    if epoch < journal_state.epoch:
         raise LogLostError(
             "the log was not claimed by the owner who wrote the journal: it is a copy, or there is"
             " another one",
             claimed=epoch,
-            expected=recovered.epoch,
-            journal=recovered.newest_file,
+            expected=journal_state.epoch,
+            journal=journal_state.newest_file,
         )
-    if first > recovered.safe_index:
+    if first > journal_state.safe_index:
         raise LogLostError(
             "the log begins after what is needed",
             first=first,
-            needed=recovered.safe_index,
-            journal=recovered.newest_file,
+            needed=journal_state.safe_index,
+            journal=journal_state.newest_file,
         )
-    if end <= recovered.newest_index:
+    if end <= journal_state.newest_index:
         raise LogLostError(
             "the log ends before an index that was acknowledged",
             end=end,
-            acknowledged=recovered.newest_index,
-            journal=recovered.newest_file,
+            acknowledged=journal_state.newest_index,
+            journal=journal_state.newest_file,
         )
 
 
@@ -170,10 +170,10 @@ def check_frames(boot_state: BootState, frames: Sequence[Frame]) -> None:
     Raises:
         LogLostError: the newest index that long-term storage has seen is that of another frame.
     """
-    recovered = boot_state.recovered
-    if recovered is None or not frames:
+    journal_state = boot_state.journal_state
+    if journal_state is None or not frames:
         return
-    position = recovered.newest_index - frames[0].index
+    position = journal_state.newest_index - frames[0].index
     if 0 <= position < len(frames):
         check_newest(boot_state, frames[position].epoch)
 
@@ -183,14 +183,14 @@ def check_newest(boot_state: BootState, epoch: int | None) -> None:
 
     ``None`` if the log has no such frame any more.
     """
-    recovered = boot_state.recovered
-    if recovered is not None and epoch is not None and epoch > recovered.epoch:
+    journal_state = boot_state.journal_state
+    if journal_state is not None and epoch is not None and epoch > journal_state.epoch:
         raise LogLostError(
             "the log has another frame at an index that was acknowledged",
-            index=recovered.newest_index,
+            index=journal_state.newest_index,
             epoch=epoch,
-            acknowledged_in=recovered.epoch,
-            journal=recovered.newest_file,
+            acknowledged_in=journal_state.epoch,
+            journal=journal_state.newest_file,
         )
 
 
@@ -207,11 +207,11 @@ def check_begin(boot_state: BootState, first: int | None) -> None:
     Raises:
         LogLostError: frames are missing between what long-term storage has and these.
     """
-    recovered = boot_state.recovered
-    if recovered is not None and first is not None and first > recovered.safe_index:
+    journal_state = boot_state.journal_state
+    if journal_state is not None and first is not None and first > journal_state.safe_index:
         raise LogLostError(
             "the log was truncated beyond what is needed",
             first=first,
-            needed=recovered.safe_index,
-            journal=recovered.newest_file,
+            needed=journal_state.safe_index,
+            journal=journal_state.newest_file,
         )

@@ -66,7 +66,7 @@ class LogScan:
         self.frames: list[LoggedFrame] = []
         self.exposure = Exposure()
         self.replayed_ms = 0
-        recovered = boot_state.recovered
+        journal_state = boot_state.journal_state
         self._boot_state = boot_state
         self._environment = environment
         self._epoch_at_newest: int | None = None
@@ -75,15 +75,15 @@ class LogScan:
         self._kept_bytes = 0
         self._kept_bytes_max = kept_bytes_max
         # What lies below this may be truncated at any time, so nothing there is needed.
-        self._safe_index = 0 if recovered is None else recovered.safe_index
+        self._safe_index = 0 if journal_state is None else journal_state.safe_index
         self._kept_from = self._safe_index
 
     def take(self, frame: Frame) -> None:
         """Look at the next frame. Raises as ``logged``."""
-        recovered = self._boot_state.recovered
+        journal_state = self._boot_state.journal_state
         if self.first is None:
             self.first = frame.index
-        if recovered is not None and frame.index == recovered.newest_index:
+        if journal_state is not None and frame.index == journal_state.newest_index:
             self._epoch_at_newest = frame.epoch
         self.newest, self.newest_epoch = frame.index, frame.epoch
         whole = logged(frame)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.table_record import TableRecord, decode_table_record
 from siltstone.core.storage.async_storage import AsyncChunkStorage
-from siltstone.journal.recovery import system_files
+from siltstone.journal.journal_state import system_files
 
 _NAME = re.compile(r".*/e([0-9]{20})/tables-([0-9]{20})-([0-9a-f]{16})")
 _BEGIN = bytes((1, 1, 0, 0))

@@ -129,10 +129,10 @@ class Doctor:
             reader = log.open_read()
             try:
                 first = reader.first()
-                recovered = asyncio.run(self._inspection.recovered(index))
-                if recovered is None:
+                journal_state = asyncio.run(self._inspection.journal_state(index))
+                if journal_state is None:
                     return "ok", "never opened"
-                boot_state = boot_state_of(recovered.checkpoint.lineage, recovered)
+                boot_state = boot_state_of(journal_state.checkpoint.lineage, journal_state)
                 check_lineage(boot_state, reader.lineage())
                 end = reader.end()
                 check_log(boot_state, reader.epoch(), first, end + 1)

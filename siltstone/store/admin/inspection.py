@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from siltstone.container.boot.claim import bridged
-from siltstone.container.boot.log_consistency import is_used, recover_known
+from siltstone.container.boot.log_consistency import is_used, read_known_journal
 from siltstone.container.models.log_views import FrameView, LogHead, doubts_of, frame_view
 from siltstone.container.models.segments import Finding
 from siltstone.container.state.log_scan import READS_MAX
@@ -28,8 +28,8 @@ from siltstone.core.fenced_log import LogReader
 from siltstone.core.pauses import Stop
 from siltstone.core.storage.first_look import first_look_at_log
 from siltstone.core.text import counted, uuid_text
+from siltstone.journal.journal_state import EPOCH_END, JournalState
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
-from siltstone.journal.recovery import EPOCH_END, Recovered
 from siltstone.metadata.checkpoint import without_options
 from siltstone.store.assemble import Assembly, assembled
 
@@ -156,9 +156,9 @@ class Inspection:
             ChunkError: long-term storage did not answer.
         """
         failure: CorruptDataError | LogLostError | None = None
-        recovered: Recovered | None = None
+        journal_state: JournalState | None = None
         try:
-            recovered = asyncio.run(self.recovered(container))
+            journal_state = asyncio.run(self.journal_state(container))
         except (CorruptDataError, LogLostError) as error:
             failure = error
         where = f"container {container}"
@@ -167,22 +167,22 @@ class Inspection:
                 yield Finding(severity="warning", where=file.name, message=file.damage)
         if failure is not None:
             yield Finding(severity="damage", where=where, message=str(failure))
-        elif recovered is None:
+        elif journal_state is None:
             yield Finding(severity="warning", where=where, message="it was never opened")
         else:
-            for warning in recovered.warnings:
+            for warning in journal_state.warnings:
                 yield Finding(severity="warning", where=where, message=warning)
-            missing = self._missing(recovered)
+            missing = self._missing(journal_state)
             if missing:
                 # An owner may be at work: what its newest state does not name may be deleted.
-                again = asyncio.run(self.recovered(container))
+                again = asyncio.run(self.journal_state(container))
                 named = set() if again is None else {name for name, _ in _named(again)}
                 yield from (finding for finding in missing if finding.where in named)
 
-    def _missing(self, recovered: Recovered) -> list[Finding]:
+    def _missing(self, journal_state: JournalState) -> list[Finding]:
         """What is missing or short of what a state names."""
         findings = []
-        for name, length in _named(recovered):
+        for name, length in _named(journal_state):
             try:
                 found = self.storage.stat(name).length
                 message = (
@@ -194,7 +194,7 @@ class Inspection:
                 findings.append(Finding(severity="damage", where=name, message=message))
         return findings
 
-    async def recovered(self, container: int) -> Recovered | None:
+    async def journal_state(self, container: int) -> JournalState | None:
         """What the journal states; ``None`` when the container was never opened.
 
         Raises:
@@ -204,7 +204,7 @@ class Inspection:
         """
         assembly = self.assembly
         storage = bridged(self.storage, assembly.environment, assembly.settings.container)
-        return await recover_known(
+        return await read_known_journal(
             storage,
             assembly.environment,
             container,
@@ -240,11 +240,11 @@ class Inspection:
             log.close()
 
 
-def _named(recovered: Recovered) -> list[tuple[str, int]]:
+def _named(journal_state: JournalState) -> list[tuple[str, int]]:
     """The files that a boot from this state needs, with the bytes that they must have."""
-    index_files = without_options(recovered.checkpoint.index_files)
+    index_files = without_options(journal_state.checkpoint.index_files)
     named = [(file.chunk_name, file.length) for file in index_files]
-    return named + [(c.name, c.length) for layout in recovered.layouts for c in layout.chunks]
+    return named + [(c.name, c.length) for layout in journal_state.layouts for c in layout.chunks]
 
 
 @contextmanager

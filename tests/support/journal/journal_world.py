@@ -26,9 +26,9 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal import Journal
+from siltstone.journal.journal_state import JournalState, read_journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.pinned_state import Pinned, apply_change
-from siltstone.journal.recovery import Recovered, recover
 
 T = TypeVar("T")
 
@@ -308,7 +308,7 @@ def make_owner(
     client: Client,
     *,
     epoch: int = 1,
-    recovered: Recovered | None = None,
+    journal_state: JournalState | None = None,
     stage: Stage | None = None,
     file_bytes_max: int = 2_000,
 ) -> Owner:
@@ -318,35 +318,35 @@ def make_owner(
     journal = Journal(storage, stage, CONTAINER, epoch, LINEAGE, file_bytes_max=file_bytes_max)
     owners: list[Owner] = []
     store = PinnedLayoutStore(
-        journal, recovered.layouts if recovered else (), lambda _: owners[0].statement()
+        journal, journal_state.layouts if journal_state else (), lambda _: owners[0].statement()
     )
     owner = Owner(storage, stage, client, journal, store)
-    if recovered:
-        owner.log_index = recovered.newest_index + 10
+    if journal_state:
+        owner.log_index = journal_state.newest_index + 10
     owners.append(owner)
     return owner
 
 
-async def recover_from(
+async def read_journal_of(
     bucket: Bucket, below_epoch: int = 2, *, page: int = 1_000, stage: Stage | None = None
-) -> Recovered | None:
+) -> JournalState | None:
     stage = stage or Stage()
     storage = AsyncChunkStorage(Client(bucket), stage)
-    return await recover(storage, stage, CONTAINER, below_epoch, page=page)
+    return await read_journal(storage, stage, CONTAINER, below_epoch, page=page)
 
 
-def check_recovered(owner: Owner, recovered: Recovered | None) -> int:
-    """Check that the recovered state is one between acknowledged and issued; return which."""
-    assert recovered is not None
-    assert recovered.epoch == owner.journal.epoch
-    reached = recovered.next_sequence
+def check_journal_state(owner: Owner, journal_state: JournalState | None) -> int:
+    """Check that the state that was read is one between acknowledged and issued; return which."""
+    assert journal_state is not None
+    assert journal_state.epoch == owner.journal.epoch
+    reached = journal_state.next_sequence
     assert owner.acknowledged <= reached <= owner.issued
-    assert recovered.layouts == owner.states[reached]
-    assert owner.journal.stated_safe_index <= recovered.safe_index <= recovered.newest_index
-    assert recovered.newest_index <= owner.log_index
-    for system in recovered.layouts:
+    assert journal_state.layouts == owner.states[reached]
+    assert owner.journal.stated_safe_index <= journal_state.safe_index <= journal_state.newest_index
+    assert journal_state.newest_index <= owner.log_index
+    for system in journal_state.layouts:
         assert {chunk.name for chunk in system.chunks} <= owner.client.bucket.chunks.keys()
-    named = {file.chunk_name for file in recovered.checkpoint.index_files}
+    named = {file.chunk_name for file in journal_state.checkpoint.index_files}
     assert named <= owner.client.bucket.chunks.keys()
     return reached
 

@@ -80,10 +80,10 @@ def test_a_log_without_the_newest_frame_that_counts_is_told(
         store.flush()
     where = container_of("{a}", 2)
     with open_inspection(written) as inspection:
-        recovered = asyncio.run(inspection.recovered(where))
+        journal_state = asyncio.run(inspection.journal_state(where))
         frames = list(inspection.frames(where))
-    assert recovered is not None
-    cut_before(written / "tier1" / f"c{where}", recovered.newest_index, frames)
+    assert journal_state is not None
+    cut_before(written / "tier1" / f"c{where}", journal_state.newest_index, frames)
     shutil.rmtree(written / "index")
     code, found = _by_name(command)
     assert command("ls").code == 6

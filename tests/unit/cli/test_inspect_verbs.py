@@ -15,7 +15,7 @@ import siltstone
 from siltstone.core.errors import LogTruncatedError
 from siltstone.core.fenced_log import LogReader
 from siltstone.core.records.frame import Frame
-from siltstone.journal.recovery import Recovered
+from siltstone.journal.journal_state import JournalState
 from siltstone.store.admin.inspection import Inspection, open_inspection
 from tests.support.command import Command
 
@@ -157,7 +157,7 @@ def test_rows_are_decoded(command: Command, written: Path) -> None:
 @pytest.mark.slow
 def test_what_an_owner_drops_meanwhile_is_no_damage(written: Path) -> None:
     with open_inspection(written) as inspection:
-        before = asyncio.run(inspection.recovered(1))
+        before = asyncio.run(inspection.journal_state(1))
     for number in range(4):
         with siltstone.open(written) as store:
             store.create(f"{{a}}{number}").append(b"x")
@@ -168,13 +168,13 @@ def test_what_an_owner_drops_meanwhile_is_no_damage(written: Path) -> None:
         gone = inspection._missing(before)
         assert gone, "nothing of the older state is gone, so this test would prove nothing"
         states = [before]
-        real = Inspection.recovered
+        real = Inspection.journal_state
 
-        async def older(self: Inspection, container: int) -> Recovered | None:
+        async def older(self: Inspection, container: int) -> JournalState | None:
             return states.pop() if states else await real(self, container)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Inspection, "recovered", older)
+            patch.setattr(Inspection, "journal_state", older)
             assert list(inspection.verify_journal(1)) == []
         assert not states
 

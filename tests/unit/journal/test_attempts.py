@@ -21,9 +21,9 @@ from tests.support.journal.journal_world import (
     Fate,
     Owner,
     Stage,
-    check_recovered,
+    check_journal_state,
     make_owner,
-    recover_from,
+    read_journal_of,
 )
 
 
@@ -119,7 +119,7 @@ async def test_a_checkpoint_is_where_its_last_attempt_put_it(failures: int) -> N
     # No batch goes to the file of a checkpoint, whichever attempt it took.
     await owner.flush(10)
     assert owner.client.mutations[-1] == ("create", file(4 + failures))
-    assert check_recovered(owner, await recover_from(owner.client.bucket)) == 1
+    assert check_journal_state(owner, await read_journal_of(owner.client.bucket)) == 1
 
 
 async def test_the_first_checkpoint_is_named_by_its_second_file() -> None:
@@ -137,7 +137,7 @@ async def test_a_chunk_is_kept_by_the_batch_that_named_it_wherever_that_is(failu
     await owner.flush(10)
     await owner.trim()
     await owner.write_checkpoint()
-    # The checkpoint before that batch is one of the two newest; recovery may begin there.
+    # The checkpoint before that batch is one of the two newest; a boot may begin there.
     assert passed not in owner.collect()
     await owner.write_checkpoint()
     assert passed in owner.collect()

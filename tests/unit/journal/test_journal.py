@@ -14,8 +14,8 @@ from siltstone.core.errors import LogError
 from siltstone.core.records.checkpoint import Checkpoint
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal import ATTEMPTS_MAX, Journal
+from siltstone.journal.journal_state import read_journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
-from siltstone.journal.recovery import recover
 from tests.support.journal.journal_world import (
     CONTAINER,
     LINEAGE,
@@ -24,10 +24,10 @@ from tests.support.journal.journal_world import (
     Fate,
     Owner,
     Stage,
-    check_recovered,
+    check_journal_state,
     flush_change,
     make_owner,
-    recover_from,
+    read_journal_of,
 )
 
 
@@ -111,7 +111,7 @@ async def test_a_failed_write_is_repeated_with_the_same_bytes_in_the_next_file(f
         ("write", file(4)),
     ]
     assert owner.stage.slept == [pytest.approx(0.125)]
-    assert check_recovered(owner, await recover_from(owner.client.bucket)) == 3
+    assert check_journal_state(owner, await read_journal_of(owner.client.bucket)) == 3
 
 
 async def test_a_failed_checkpoint_is_repeated_alone_in_the_next_file() -> None:
@@ -199,7 +199,7 @@ async def test_a_cancelled_write_is_carried_to_its_end(after: bool, cancels: int
         await flush
     assert owner.store.snapshot() == owner.states[1]
     await owner.flush(20)
-    assert check_recovered(owner, await recover_from(owner.client.bucket)) == 2
+    assert check_journal_state(owner, await read_journal_of(owner.client.bucket)) == 2
 
 
 async def test_a_write_cancelled_before_its_turn_is_not_composed() -> None:
@@ -253,7 +253,7 @@ async def test_chunks_that_batches_after_the_older_checkpoint_name_are_kept() ->
     # Now both checkpoints come after the batches that named it.
     await owner.write_checkpoint()
     assert passed in owner.collect()
-    check_recovered(owner, await recover_from(owner.client.bucket))
+    check_journal_state(owner, await read_journal_of(owner.client.bucket))
 
 
 async def test_real_threads_and_another_storage() -> None:
@@ -284,9 +284,13 @@ async def test_real_threads_and_another_storage() -> None:
     await asyncio.gather(*(journal.write_checkpoint(checkpoint) for _ in range(2)))
     for _ in range(20):
         await store.commit(await flush_change(store, client, 50))
-    recovered = await recover(storage, environment, CONTAINER, 5)
-    assert recovered
-    assert recovered.layouts == store.snapshot()
-    assert (recovered.batches, recovered.safe_index, recovered.newest_index) == (20, 3, 9)
+    journal_state = await read_journal(storage, environment, CONTAINER, 5)
+    assert journal_state
+    assert journal_state.layouts == store.snapshot()
+    assert (journal_state.batches, journal_state.safe_index, journal_state.newest_index) == (
+        20,
+        3,
+        9,
+    )
     await storage.close()
     environment.close()

@@ -23,7 +23,7 @@ from tests.support.journal.journal_world import (
     Stage,
     flush_change,
     make_owner,
-    recover_from,
+    read_journal_of,
 )
 
 
@@ -106,10 +106,10 @@ async def test_the_statement_is_asked_about_the_change_that_is_committed() -> No
     change = await flush_change(store, owner.client, 100)
     assert await store.commit(change) is True
     assert asked == [change]
-    recovered = await recover_from(owner.client.bucket)
-    assert recovered is not None
-    assert (recovered.safe_index, recovered.newest_index) == (31, 47)
-    assert recovered.layouts == store.snapshot()
+    journal_state = await read_journal_of(owner.client.bucket)
+    assert journal_state is not None
+    assert (journal_state.safe_index, journal_state.newest_index) == (31, 47)
+    assert journal_state.layouts == store.snapshot()
 
 
 async def test_extents_and_floor() -> None:
@@ -169,7 +169,7 @@ async def test_the_last_batch_states_the_layout_that_the_change_before_it_led_to
     await asyncio.sleep(0)
     stage.resume.set()
     await asyncio.gather(flush, last)
-    recovered = await recover_from(owner.client.bucket)
-    assert recovered is not None
-    assert recovered.layouts == owner.store.snapshot()
-    assert recovered.next_sequence == 2
+    journal_state = await read_journal_of(owner.client.bucket)
+    assert journal_state is not None
+    assert journal_state.layouts == owner.store.snapshot()
+    assert journal_state.next_sequence == 2

@@ -191,7 +191,7 @@ def test_the_first_claim_of_all_is_of_a_new_lineage() -> None:
     assert len(lineage) == 16
     assert claimed == Claimed(
         epoch=1,
-        boot_state=BootState(lineage=lineage, recovered=None),
+        boot_state=BootState(lineage=lineage, journal_state=None),
         log_first=0,
         log_end=0,
         dropped_tail=77,
@@ -277,8 +277,8 @@ def test_a_claim_continues_with_lineage_and_journal(life: Life, takeover: bool) 
     assert (claimed.epoch, claimed.dropped_tail) == (epoch + 1, 77)
     assert (claimed.log_first, claimed.log_end) == (frames[0].index, frames[-1].index + 1)
     assert claimed.boot_state.lineage == lineage
-    assert claimed.boot_state.recovered is not None
-    assert claimed.boot_state.recovered.epoch == epoch
+    assert claimed.boot_state.journal_state is not None
+    assert claimed.boot_state.journal_state.epoch == epoch
     assert claimed.boot_state.table_end > 0
     assert log.closed == log.opened > 0
 
@@ -311,9 +311,9 @@ def test_a_log_that_is_surely_lost_is_refused_before_it_is_claimed(
 
 def acknowledged(life: Life) -> int:
     """The newest index that the journal states."""
-    recovered = Boot(copied(life[0])).claim(log_of(life)).boot_state.recovered
-    assert recovered is not None
-    return recovered.newest_index
+    journal_state = Boot(copied(life[0])).claim(log_of(life)).boot_state.journal_state
+    assert journal_state is not None
+    return journal_state.newest_index
 
 
 def test_before_the_claim_one_frame_may_be_missing_and_not_two(life: Life) -> None:
@@ -421,7 +421,7 @@ def test_frames_are_read_again_when_they_were_truncated_meanwhile(times: int) ->
     log = ScriptedLog(frame(3), frame(4))
     log.truncated = times
     boot = Boot()
-    boot_state = BootState(lineage=LINEAGE, recovered=None)
+    boot_state = BootState(lineage=LINEAGE, journal_state=None)
     found = boot.run(lambda _: scan_log(cast(FencedLog, log), boot_state, boot.environment))
     assert (found.first, found.newest) == (3, 4)
 
@@ -430,7 +430,7 @@ def test_a_log_that_is_truncated_under_every_read_is_given_up() -> None:
     log = ScriptedLog(frame(3))
     log.truncated = 6
     boot = Boot()
-    boot_state = BootState(lineage=LINEAGE, recovered=None)
+    boot_state = BootState(lineage=LINEAGE, journal_state=None)
     with pytest.raises(LogTruncatedError):
         boot.run(lambda _: scan_log(cast(FencedLog, log), boot_state, boot.environment))
     assert log.truncated == 0

@@ -15,7 +15,7 @@ from siltstone.container.container import Container
 from siltstone.core.environment import Pool
 from siltstone.core.errors import ChunkUnavailableError, LogError, LogLostError, Outcome
 from siltstone.journal.journal import LAST_BATCH_S
-from siltstone.journal.recovery import EPOCH_END, recover
+from siltstone.journal.journal_state import EPOCH_END, read_journal
 from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from tests.support import inside
@@ -30,7 +30,7 @@ PROFILES = pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["onc
 async def _stated(container: Container) -> int:
     """The newest index that the journal states."""
     parts = inside.parts(container)
-    found = await recover(parts.storage, parts.environment, 0, EPOCH_END)
+    found = await read_journal(parts.storage, parts.environment, 0, EPOCH_END)
     assert found is not None
     return found.newest_index
 

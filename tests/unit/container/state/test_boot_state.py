@@ -20,7 +20,7 @@ from siltstone.core.records.checkpoint import Checkpoint, IndexFile, SystemLayou
 from siltstone.core.records.frame import KIND_BATCH, Frame
 from siltstone.core.records.layout import Layout
 from siltstone.core.text import uuid_text
-from siltstone.journal.recovery import Recovered
+from siltstone.journal.journal_state import JournalState
 
 LINEAGE = bytes(range(16))
 OTHER = bytes(16)
@@ -48,7 +48,7 @@ def system(segment_id: int, start: int, end: int) -> SystemLayout:
     return SystemLayout(layout=layout, extents=(), chunks=(), sums=())
 
 
-RECOVERED = Recovered(
+RECOVERED = JournalState(
     container=0,
     epoch=EPOCH,
     stated_epoch=EPOCH,
@@ -96,7 +96,7 @@ def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(boot_state:
     assert (
         BootState(
             lineage=LINEAGE,
-            recovered=RECOVERED,
+            journal_state=RECOVERED,
             table_start=40,
             table_end=140,
             index_files=RECOVERED.checkpoint.index_files,
@@ -113,7 +113,7 @@ def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(boot_state:
 
 
 def test_a_new_container_starts_with_nothing(new: BootState) -> None:
-    assert BootState(lineage=LINEAGE, recovered=None) == new
+    assert BootState(lineage=LINEAGE, journal_state=None) == new
     assert (new.index_files, new.index_version, new.index_crc) == ((), 0, 0)
     assert (new.table_start, new.table_end, new.repaired) == (0, 0, False)
 
@@ -242,4 +242,4 @@ def test_frames_that_begin_after_the_safe_index_are_refused(boot_state: BootStat
         "the log was truncated beyond what is needed "
         f"first={SAFE + 1} needed={SAFE} journal={NEWEST_FILE}"
     )
-    check_begin(replace(boot_state, recovered=None), SAFE + 1)
+    check_begin(replace(boot_state, journal_state=None), SAFE + 1)

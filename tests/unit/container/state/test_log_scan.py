@@ -22,7 +22,7 @@ from siltstone.core.records.piece import (
 )
 
 LINEAGE = bytes(range(16))
-NEW_LOG = BootState(lineage=LINEAGE, recovered=None)
+NEW_LOG = BootState(lineage=LINEAGE, journal_state=None)
 
 
 def frame(index: int, *pieces: Sequence[Buffer]) -> Frame:

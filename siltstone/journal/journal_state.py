@@ -1,6 +1,6 @@
 """How a boot finds the newest state that the journal holds.
 
-It only reads, so two recoveries in a row are equal.
+It only reads, so two readings in a row are equal.
 
 One epoch is read: the newest one below the claimant's that has a whole checkpoint, from the newest
 one on. Such an epoch opened, or was about to; what older epochs write late cannot matter any more.
@@ -30,7 +30,7 @@ EPOCH_END = 2**63
 """Above every epoch of an owner."""
 
 STARTS_MAX = 5
-"""Listings that a recovery is tried on before what it found is final. A zombie may still write or
+"""Listings that a reading is tried on before what it found is final. A zombie may still write or
 delete while we read; it is fenced and soon knows, so a few are enough."""
 
 READS_AHEAD_MAX = 32
@@ -41,7 +41,7 @@ PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
+class JournalState:
     """What the journal says.
 
     Attributes:
@@ -95,14 +95,14 @@ async def list_epochs(storage: AsyncChunkStorage, container: int) -> int:
     return highest
 
 
-async def recover(
+async def read_journal(
     storage: AsyncChunkStorage,
     environment: Environment,
     container: int,
     below_epoch: int,
     *,
     page: int = LISTING_PAGE,
-) -> Recovered | None:
+) -> JournalState | None:
     """Return what the newest epoch below ``below_epoch`` that has a whole checkpoint left.
 
     Call it after the claim. It reads files that one listing, made here, shows, each up to the
@@ -134,26 +134,26 @@ async def recover(
         if listing == before and isinstance(failure, CorruptDataError):
             break
         try:
-            return await _recover_from(storage, container, listing)
+            return await _read_from(storage, container, listing)
         except (ChunkNotFoundError, CorruptDataError) as error:
             before, failure = listing, error
     assert failure is not None, "the loop ends early by a result or with a failure"
     raise failure
 
 
-async def recover_opened(
+async def read_opened_journal(
     storage: AsyncChunkStorage, environment: Environment, container: int, below_epoch: int
-) -> Recovered | None:
-    """Do as ``recover``, and tell a container that is new from one whose journal is gone.
+) -> JournalState | None:
+    """Do as ``read_journal``, and tell a container that is new from one whose journal is gone.
 
     Raises:
-        CorruptDataError: as ``recover``; or no journal is left, and something is there that only an
-            owner makes that has opened the container.
+        CorruptDataError: as ``read_journal``; or no journal is left, and something is there that
+            only an owner makes that has opened the container.
     """
     for _ in range(2):
-        recovered = await recover(storage, environment, container, below_epoch)
-        if recovered is not None:
-            return recovered
+        journal_state = await read_journal(storage, environment, container, below_epoch)
+        if journal_state is not None:
+            return journal_state
         made = await _made_by_an_owner(storage, container)
         if made is None:
             return None
@@ -178,9 +178,9 @@ async def _made_by_an_owner(storage: AsyncChunkStorage, container: int) -> str |
 
 
 async def earlier_checkpoints(
-    storage: AsyncChunkStorage, recovered: Recovered
+    storage: AsyncChunkStorage, journal_state: JournalState
 ) -> AsyncIterator[Checkpoint]:
-    """Yield the whole checkpoints before the one that was recovered, the newest first.
+    """Yield the whole checkpoints before the one of this state, the newest first.
 
     They are of the same lineage, of the same epoch and of those before it. Their layouts are out of
     date; their index files may serve.
@@ -189,13 +189,13 @@ async def earlier_checkpoints(
         ChunkNotFoundError: a file went away meanwhile.
         ChunkError: the service failed.
     """
-    listing = await list_files(storage, recovered.container, recovered.epoch + 1)
+    listing = await list_files(storage, journal_state.container, journal_state.epoch + 1)
 
     def place(name: str) -> tuple[int, int]:
-        return file_epoch(name, recovered.container) or 0, journal_number(name) or 0
+        return file_epoch(name, journal_state.container) or 0, journal_number(name) or 0
 
     # An owner may have made newer ones meanwhile, and dropped that one.
-    end = place(recovered.checkpoint_file)
+    end = place(journal_state.checkpoint_file)
     order = {name: place(name) for name in listing if journal_number(name) is not None}
     names = [name for name in order if order[name] < end]
     for name in sorted(names, key=lambda name: order[name], reverse=True):
@@ -205,7 +205,7 @@ async def earlier_checkpoints(
         except CorruptDataError:
             continue
         checkpoint = file.checkpoint
-        if checkpoint is not None and checkpoint.lineage == recovered.checkpoint.lineage:
+        if checkpoint is not None and checkpoint.lineage == journal_state.checkpoint.lineage:
             yield checkpoint
 
 
@@ -228,16 +228,16 @@ async def list_files(
     return found
 
 
-async def _recover_from(
+async def _read_from(
     storage: AsyncChunkStorage, container: int, listing: dict[str, int]
-) -> Recovered | None:
+) -> JournalState | None:
     listed = listed_epochs(container, listing)
     warnings: list[str] = []
     for epoch in sorted(listed.files, reverse=True):
         names = listed.files[epoch][::-1]
         files = await _newest_files(storage, epoch, names, listing)
         if files[0].kind is FileKind.CHECKPOINT:
-            return recovered(
+            return journal_state_after(
                 container,
                 epoch,
                 files,
@@ -346,7 +346,7 @@ def _misplaced(
     return None
 
 
-def recovered(
+def journal_state_after(
     container: int,
     epoch: int,
     files: Sequence[JournalFile],
@@ -356,9 +356,9 @@ def recovered(
     *,
     stated_epoch: int,
     passed_over: bool,
-) -> Recovered:
+) -> JournalState:
     """The state at the end of a replay of ``files``; the warnings are those from before it."""
-    return Recovered(
+    return JournalState(
         container=container,
         epoch=epoch,
         stated_epoch=stated_epoch,
