@@ -34,7 +34,7 @@ from siltstone.segments.trim import drop_all, run_skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TailChunk:
+class OpenChunk:
     """The chunk that a segment ends in, if its next bytes may go there too.
 
     Attributes:
@@ -66,7 +66,7 @@ class Written:
 def plan_commit(
     layout: Layout,
     last_chunk: Chunk | None,
-    tail: TailChunk | None,
+    open_chunk: OpenChunk | None,
     written: Sequence[Written],
     *,
     epoch: int,
@@ -80,7 +80,7 @@ def plan_commit(
         layout: the row before.
         last_chunk: the chunk that it says may be appended to, if any; closed here unless that was
             done.
-        tail: what an append step went to.
+        open_chunk: what an append step went to.
         written: what is durable now, in order.
         epoch: of new chunks.
         chunk_bytes: a chunk of this many bytes is full.
@@ -88,7 +88,7 @@ def plan_commit(
         writers: rows as of the end.
     """
     extents, chunks = [], []
-    left = tail is None or not written[0].step.append
+    left = open_chunk is None or not written[0].step.append
     # The row of a shared chunk may change at any time by another segment's transaction.
     if last_chunk is not None and left and last_chunk.references == 1:
         chunks.append(ended(last_chunk))
@@ -96,9 +96,9 @@ def plan_commit(
         length = item.step.end - item.step.start
         is_last = index == len(written) - 1
         if item.step.append:
-            assert tail is not None, "an append has a chunk"
-            extents.append(replace(tail.extent, length=tail.extent.length + length))
-            chunk = replace(tail.chunk, length=tail.chunk.length + length)
+            assert open_chunk is not None, "an append has a chunk"
+            extents.append(replace(open_chunk.extent, length=open_chunk.extent.length + length))
+            chunk = replace(open_chunk.chunk, length=open_chunk.chunk.length + length)
         else:
             extents.append(
                 Extent(
@@ -150,7 +150,7 @@ async def run_write(
         layout=context.layouts.layout(segment_id),
         cutter=cutter,
         cuts=cuts,
-        tail=find_tail(context, segment_id),
+        open_chunk=find_open_chunk(context, segment_id),
     )
     try:
         await writing.write_all(max(offset, state.start_offset))
@@ -162,7 +162,7 @@ async def run_write(
     return cutter.end
 
 
-def find_tail(context: Context, segment_id: int) -> TailChunk | None:
+def find_open_chunk(context: Context, segment_id: int) -> OpenChunk | None:
     """Return the chunk that the segment's next bytes may be appended to, if there is one."""
     layout = context.layouts.layout(segment_id)
     if layout.last_chunk_id == 0:
@@ -181,7 +181,7 @@ def find_tail(context: Context, segment_id: int) -> TailChunk | None:
         return None
     if extent.chunk_offset + extent.length != chunk.length:
         return None
-    return TailChunk(chunk=chunk, extent=extent)
+    return OpenChunk(chunk=chunk, extent=extent)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -192,17 +192,17 @@ class _Writing:
     layout: Layout
     cutter: BufferCutter
     cuts: Sequence[int]
-    tail: TailChunk | None
+    open_chunk: OpenChunk | None
     written: list[Written] = field(default_factory=list)
     made: list[NewChunk] = field(default_factory=list)
 
     async def write_all(self, start: int) -> None:
         """Make all bytes from ``start`` on durable."""
         end, limit = self.cutter.end, self.context.chunk_bytes
-        room = max(0, limit - self.tail.chunk.length) if self.tail else 0
+        room = max(0, limit - self.open_chunk.chunk.length) if self.open_chunk else 0
         steps = plan_steps(start, end, cuts=self.cuts, room=room, chunk_bytes=limit)
-        if self.tail and steps[0].append:
-            written = await self._append(self.tail, steps[0])
+        if self.open_chunk and steps[0].append:
+            written = await self._append(self.open_chunk, steps[0])
             if written is not None:
                 self.written.append(written)
                 del steps[0]
@@ -217,7 +217,7 @@ class _Writing:
         change = plan_commit(
             self.layout,
             context.chunk(last_id) if last_id else None,
-            self.tail,
+            self.open_chunk,
             self.written,
             epoch=context.layouts.epoch,
             chunk_bytes=context.chunk_bytes,
@@ -231,7 +231,7 @@ class _Writing:
                 self.give_up()
             # Else it may be committed: its chunks are not garbage for us, nor may the open one be
             # written again.
-            self._spoil_tail()
+            self._spoil_open_chunk()
             raise
         if not committed:
             self.give_up()
@@ -241,15 +241,15 @@ class _Writing:
         """Nothing of this will be committed: hand the names over, keep off the open chunk."""
         self.context.memory.abandon(self.made)
         self.context.memory.forget(chunk.chunk_id for chunk in self.made)
-        self._spoil_tail()
+        self._spoil_open_chunk()
 
-    def _spoil_tail(self) -> None:
-        if self.tail and self.written and self.written[0].step.append:
-            self.context.memory.spoil(self.tail.chunk.chunk_id)
+    def _spoil_open_chunk(self) -> None:
+        if self.open_chunk and self.written and self.written[0].step.append:
+            self.context.memory.spoil(self.open_chunk.chunk.chunk_id)
 
-    async def _append(self, tail: TailChunk, step: Step) -> Written | None:
+    async def _append(self, open_chunk: OpenChunk, step: Step) -> Written | None:
         """Append to the open chunk; ``None`` when the bytes must go to a new one."""
-        context, chunk = self.context, tail.chunk
+        context, chunk = self.context, open_chunk.chunk
         first = chunk.length // BLOCK_BYTES
         last = 0
         if chunk.length % BLOCK_BYTES:

@@ -16,7 +16,7 @@ from siltstone.segments.concat_staging import Ends
 from siltstone.segments.dropped_chunks import plan_dropping
 from siltstone.segments.read import PART_BYTES, plan_extent, plan_read
 from siltstone.segments.trim import plan_remove, plan_trim
-from siltstone.segments.write import TailChunk, Written, plan_commit
+from siltstone.segments.write import OpenChunk, Written, plan_commit
 
 B = BLOCK_BYTES
 P = PART_BYTES
@@ -221,30 +221,30 @@ def written(start: int, end: int, chunk_id: int, *, append: bool = False) -> Wri
 
 OPEN = chunk(1, 20, closed=False)
 SHARED = chunk(1, 20, references=2, closed=False)
-TAIL = TailChunk(chunk=OPEN, extent=extent(0, 1, 20))
+GROWS = OpenChunk(chunk=OPEN, extent=extent(0, 1, 20))
 
 
 @pytest.mark.parametrize(
-    ("last", "tail", "steps", "appendable", "chunks", "extents", "last_id"),
+    ("last", "open_chunk", "steps", "appendable", "chunks", "extents", "last_id"),
     [
         # chunks: (id, length, closed); extents: (start, length)
         (None, None, [written(20, 30, 2)], True, [(2, 10, False)], [(20, 10)], 2),
         (None, None, [written(20, 30, 2)], False, [(2, 10, True)], [(20, 10)], 0),
         (None, None, [written(20, 120, 2)], True, [(2, 100, True)], [(20, 100)], 0),
-        (OPEN, TAIL, [written(20, 30, 1, append=True)], True, [(1, 30, False)], [(0, 30)], 1),
-        (OPEN, TAIL, [written(20, 100, 1, append=True)], True, [(1, 100, True)], [(0, 100)], 0),
+        (OPEN, GROWS, [written(20, 30, 1, append=True)], True, [(1, 30, False)], [(0, 30)], 1),
+        (OPEN, GROWS, [written(20, 100, 1, append=True)], True, [(1, 100, True)], [(0, 100)], 0),
         (
-            OPEN, TAIL, [written(20, 30, 1, append=True), written(30, 35, 2)], True,
+            OPEN, GROWS, [written(20, 30, 1, append=True), written(30, 35, 2)], True,
             [(1, 30, True), (2, 5, False)], [(0, 30), (30, 5)], 2,
         ),
-        (OPEN, TAIL, [written(20, 30, 2)], True, [(1, 20, True), (2, 10, False)], [(20, 10)], 2),
+        (OPEN, GROWS, [written(20, 30, 2)], True, [(1, 20, True), (2, 10, False)], [(20, 10)], 2),
         (OPEN, None, [written(20, 30, 2)], True, [(1, 20, True), (2, 10, False)], [(20, 10)], 2),
         (SHARED, None, [written(20, 30, 2)], True, [(2, 10, False)], [(20, 10)], 2),
     ],
 )  # fmt: skip
 def test_commit(
     last: Chunk | None,
-    tail: TailChunk | None,
+    open_chunk: OpenChunk | None,
     steps: list[Written],
     appendable: bool,
     chunks: list[tuple[int, int, bool]],
@@ -255,7 +255,7 @@ def test_commit(
     change = plan_commit(
         layout,
         last,
-        tail,
+        open_chunk,
         steps,
         epoch=1,
         chunk_bytes=100,
