@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from siltstone.container.changes.transactions import Committer
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.commit.pipeline import UPDATE_BYTES, Mark, Pipeline
+from siltstone.container.commit.pipeline import UPDATE_BYTES, BarrierPoint, Pipeline
 from siltstone.container.commit.repeats import REFUSALS
 from siltstone.container.models.segments import Put, Remove, VersionIs
 from siltstone.core.errors import ConditionFailedError
@@ -70,7 +70,7 @@ class Updater:
                     condition=VersionIs(table, key, version), current=current
                 )
                 return self._create_task(
-                    self._refuse(failed, pipeline.mark(), _conditions(table, expected))
+                    self._refuse(failed, pipeline.barrier_point(), _conditions(table, expected))
                 )
         entries = [TableEntry(table_id, key, value) for key, value in changes]
         encoded = encode_entries(entries)
@@ -89,11 +89,11 @@ class Updater:
         return result.version
 
     async def _refuse(
-        self, failed: ConditionFailedError, mark: Mark, conditions: Sequence[VersionIs]
+        self, failed: ConditionFailedError, point: BarrierPoint, conditions: Sequence[VersionIs]
     ) -> int:
         """Report a failed condition, once all is durable that was assigned when it was checked."""
         try:
-            await self._pipeline.barrier(mark)
+            await self._pipeline.barrier(point)
         except REFUSALS:
             # What it rested on was dropped.
             await self._committer.check(conditions)

@@ -48,7 +48,7 @@ UPDATE_BYTES = TABLE_HEADER.size + record_length(())
 """What a table update takes of a frame in addition to its entries."""
 
 
-Mark = tuple[asyncio.Future[int] | None, bool]
+BarrierPoint = tuple[asyncio.Future[int] | None, bool]
 """A moment: done once all before it is acknowledged; whether that confirms the owner again."""
 
 OnFrame = Callable[[int, int, int, int, float], None]
@@ -182,7 +182,7 @@ class Pipeline(Admission):
         batch.size += len(piece)
         return await self.promise(LOG_INDEX)
 
-    def mark(self) -> Mark:
+    def barrier_point(self) -> BarrierPoint:
         """What ``barrier`` is to wait for, if that is what is assigned right now."""
         self.check_alive()
         unsent = self._queue[-1] if self.batch.empty and self._queue else self.batch
@@ -195,24 +195,24 @@ class Pipeline(Admission):
         # A frame that was on its way may have been confirmed before this call.
         return future, batch is unsent
 
-    async def settled(self, mark: Mark | None = None) -> bool:
+    async def settled(self, point: BarrierPoint | None = None) -> bool:
         """Wait for all that is assigned; return whether that confirmed this owner again."""
-        future, confirms = mark or self.mark()
+        future, confirms = point or self.barrier_point()
         if future is not None:
             await future
         return confirms
 
-    async def barrier(self, mark: Mark | None = None) -> None:
+    async def barrier(self, point: BarrierPoint | None = None) -> None:
         """Wait until all that was assigned is acknowledged, by an owner that still is one.
 
         Args:
-            mark: when it was assigned; ``None`` is now.
+            point: when it was assigned; ``None`` is now.
 
         Raises:
             ClosedError: this owner has ended; what it knows may be out of date.
             LogError: it is fenced, or the log failed meanwhile.
         """
-        if not await self.settled(mark):
+        if not await self.settled(point):
             await self.confirm()
 
     # --- the log ----------------------------------------------------------------------------------
