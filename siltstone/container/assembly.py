@@ -45,7 +45,7 @@ from siltstone.container.reads.table_feed import TableFeed
 from siltstone.container.retention.retention import Retention
 from siltstone.container.state.backoff import Backoff
 from siltstone.container.state.boot_state import BootState
-from siltstone.container.state.replica import FlushMarks, Replica, log_held_by
+from siltstone.container.state.replica import FlushThresholds, Replica, log_held_by
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog, TendedLog
@@ -106,7 +106,7 @@ class OwnerParts:
         layouts = () if boot_state.journal_state is None else boot_state.journal_state.layouts
         self.pinned = PinnedLayoutStore(self.journal, layouts, self._statement)
         self.system = segment_storage(storage, self.pinned, environment, settings)
-        self.marks = FlushMarks(
+        self.flush_thresholds = FlushThresholds(
             segment_bytes=self.policy.size_bytes,
             on_segment=self._flush_wanted.set,
             table_bytes=settings.table_flush_bytes,

@@ -117,7 +117,14 @@ async def open_container(
         )
         # 5. Get an index.  6. Replay what it lacks.
         replica, index, boot_state = await replay(
-            claimed, log, parts.system, chunks, environment, settings, index_folder, parts.marks
+            claimed,
+            log,
+            parts.system,
+            chunks,
+            environment,
+            settings,
+            index_folder,
+            parts.flush_thresholds,
         )
         parts.build(claimed, replica, index, boot_state)
         opened = Container(claimed, parts)

@@ -20,7 +20,7 @@ from siltstone.container.boot.replay import apply_appends, build_replica
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.boot_state import BootState, boot_state_of, check_lineage, check_log
 from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, scan_frames
-from siltstone.container.state.replica import FlushMarks, Replica
+from siltstone.container.state.replica import FlushThresholds, Replica
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import FencedError, LogLostError, LogTruncatedError
@@ -264,7 +264,7 @@ async def replay(
     environment: Environment,
     settings: ContainerSettings,
     index_folder: Path,
-    marks: FlushMarks,
+    flush_thresholds: FlushThresholds,
 ) -> tuple[Replica, Index, BootState]:
     """Build the replica of a claimed container from everything that was acknowledged.
 
@@ -286,7 +286,7 @@ async def replay(
         environment,
         settings,
         [index_folder],
-        marks=marks,
+        flush_thresholds=flush_thresholds,
     )
     try:
         await apply_appends(replica, log, scan, environment)

@@ -25,7 +25,7 @@ from siltstone.container.state.log_scan import (
     each_frame,
 )
 from siltstone.container.state.logged_frame import LoggedFrame, table_records
-from siltstone.container.state.replica import NO_MARKS, FlushMarks, Replica
+from siltstone.container.state.replica import NO_THRESHOLDS, FlushThresholds, Replica
 from siltstone.container.state.table_log import crc_at, read_table_log
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError, LogTruncatedError
@@ -51,7 +51,7 @@ async def build_replica(
     settings: ContainerSettings,
     index_folders: Sequence[Path],
     *,
-    marks: FlushMarks = NO_MARKS,
+    flush_thresholds: FlushThresholds = NO_THRESHOLDS,
     kept: KeptTail | None = None,
     to_damage: bool = False,
 ) -> tuple[Replica, Index, BootState]:
@@ -72,7 +72,7 @@ async def build_replica(
             indexes that owners on this machine have, or had. One that is as new as the checkpoint
             is linked, which spares the download; after a kill, or while short owners write no
             checkpoint, it spares most of the replay as well.
-        marks: when a tail is large, and which callback is notified.
+        flush_thresholds: when a tail is large, and which callback is notified.
         kept: where a reader leaves the bytes of tails.
         to_damage: where the table log is damaged and frames do not continue it, the state is what
             stands before; ``boot_state`` then ends there. Only for callers that may lose something.
@@ -100,11 +100,7 @@ async def build_replica(
             )
     if index is None:
         index, boot_state = await restored_index(
-            boot_state,
-            storage,
-            environment,
-            index_folder,
-            open_index=open_index,
+            boot_state, storage, environment, index_folder, open_index=open_index
         )
     if metrics.enabled:
         index.watch = IndexWatch(metrics, environment.monotonic)
@@ -114,7 +110,11 @@ async def build_replica(
             tables, boot_state, scan.frames, system, to_damage=to_damage
         )
         replica = Replica(
-            tables, environment, idle_max=settings.segments_idle_max, kept=kept, marks=marks
+            tables,
+            environment,
+            idle_max=settings.segments_idle_max,
+            kept=kept,
+            flush_thresholds=flush_thresholds,
         )
         replica.table_flushed = boot_state.table_end
         replica.begin(scan)

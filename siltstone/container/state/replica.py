@@ -38,7 +38,7 @@ _METADATA = index_key(METADATA_TABLE, b"")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlushMarks:
+class FlushThresholds:
     """When a tail is large, and which callback is notified. By default none is.
 
     Attributes:
@@ -54,7 +54,7 @@ class FlushMarks:
     on_table: Callable[[], None] = lambda: None
 
 
-NO_MARKS: Final = FlushMarks()
+NO_THRESHOLDS: Final = FlushThresholds()
 
 
 class Replica(ReplicaReplay):
@@ -87,7 +87,7 @@ class Replica(ReplicaReplay):
         *,
         idle_max: int,
         kept: KeptTail | None = None,
-        marks: FlushMarks = NO_MARKS,
+        flush_thresholds: FlushThresholds = NO_THRESHOLDS,
     ) -> None:
         self.tables = tables
         self.rows = Rows(tables)
@@ -101,7 +101,7 @@ class Replica(ReplicaReplay):
         self.checkpoint_index: int | None = None
         self.checkpoint_name: str | None = None
         self.exposure = Exposure()
-        self._marks = marks
+        self._flush_thresholds = flush_thresholds
         self.kept = kept
         self._rules: RetentionRules | None = None
         self._environment = environment
@@ -199,8 +199,8 @@ class Replica(ReplicaReplay):
             changes = self.tables.acknowledge(updates, index)
             self.table_tail.add_frame(updates, index, now)
             dropped += self._refresh([key for key, _ in changes if key.startswith(_METADATA)])
-            if self.table_tail.size >= self._marks.table_bytes:
-                self._marks.on_table()
+            if self.table_tail.size >= self._flush_thresholds.table_bytes:
+                self._flush_thresholds.on_table()
         for piece in pieces:
             segment = piece.segment
             if self.by_id.get(segment.segment_id) is not segment:
@@ -211,8 +211,8 @@ class Replica(ReplicaReplay):
             )
             segment.length = piece.offset + len(piece.data)
             self.dirty[segment.segment_id] = segment
-            if segment.tail.size >= self._marks.segment_bytes:
-                self._marks.on_segment()
+            if segment.tail.size >= self._flush_thresholds.segment_bytes:
+                self._flush_thresholds.on_segment()
             segment.notify()
         return dropped
 
