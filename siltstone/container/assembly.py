@@ -22,9 +22,13 @@ from siltstone.container.commit.pipeline import LogCare, Pipeline
 from siltstone.container.compact.optimiser import Optimiser
 from siltstone.container.flush.checkpoint_cleanup import Tidying
 from siltstone.container.flush.checkpointer import Checkpointer
-from siltstone.container.flush.layout_hooks import LayoutOwner, OpenHooks, written_layout
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.flush.table_log_flusher import TableLogFlusher
+from siltstone.container.flush.write_through_hooks import (
+    OpenHooks,
+    WriteThroughOwner,
+    write_through_of,
+)
 from siltstone.container.garbage.collector import Collector
 from siltstone.container.garbage.garbage import GarbageVerbs
 from siltstone.container.garbage.import_sweep import ImportSweep
@@ -196,10 +200,10 @@ class OwnerParts:
         )
         self.recent_rows = self._layouts.recent
         self.segments = packing_storage(storage, self._layouts, environment, settings)
-        self.layout_owner = LayoutOwner(
+        self.write_through_owner = WriteThroughOwner(
             container=self.container, context=self._context, segments=self.segments
         )
-        self.layout = written_layout(self.layout_owner, self._open_hooks)
+        self.write_through = write_through_of(self.write_through_owner, self._open_hooks)
         self.segment_flusher = SegmentFlusher(
             pipeline,
             self.segments,
@@ -209,7 +213,7 @@ class OwnerParts:
             self.pressure,
             self._flush_wanted,
             self._silent,
-            self.layout,
+            self.write_through,
         )
         self.table_log_flusher = TableLogFlusher(
             self._context,
@@ -240,7 +244,7 @@ class OwnerParts:
         )
 
     def _build_verbs(self) -> None:
-        environment, pipeline = self.environment, self.pipeline
+        environment, pipeline, write_through = self.environment, self.pipeline, self.write_through
         self.joins = ConcatGuard(pipeline, self.segments, self._garbage_wanted.set)
         self.optimiser = Optimiser(
             self._context,
@@ -253,7 +257,7 @@ class OwnerParts:
         self.appender = Appender(pipeline, self.pressure)
         self.reading = Reading(pipeline.replica, self.segments)
         self.feed = TableFeed(pipeline.replica, self.system)
-        self.verbs = SegmentVerbs(pipeline, self.appender, environment, self.layout, self._wake)
+        self.verbs = SegmentVerbs(pipeline, self.appender, environment, write_through, self._wake)
         self.retention = Retention(pipeline, self.verbs, environment, self._clock)
         self.committer = Committer(pipeline, self.appender, self.pressure)
         self.updater = Updater(pipeline, self.committer, self.pressure)
@@ -266,7 +270,7 @@ class OwnerParts:
             self.segment_flusher,
             self.pressure,
             self.joins,
-            self.layout,
+            write_through,
             on_joined=self.optimiser.hint,
         )
 
@@ -293,7 +297,7 @@ class OwnerParts:
             publisher,
             self._import_sweep,
             environment,
-            check_allowed=self.layout.check_import,
+            check_allowed=self.write_through.check_import,
         )
 
     def _build_garbage(self, rows: Rows) -> None:
@@ -304,7 +308,7 @@ class OwnerParts:
             self.segments,
             self.segment_flusher,
             self.joins,
-            self.layout,
+            self.write_through,
             self.imports,
             self._garbage_wanted,
             on_trimmed=self.optimiser.hint,

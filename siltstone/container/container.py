@@ -54,7 +54,7 @@ from siltstone.core.storage.uncancellable import WholeClose
 from siltstone.segments.page_cache_reads import ReadPlace
 
 if TYPE_CHECKING:
-    from siltstone.container.flush.layout_hooks import BeginHooks
+    from siltstone.container.flush.write_through_hooks import BeginHooks
     from siltstone.container.imports.adoptions import Adoptions
     from siltstone.container.imports.sessions import Imports
     from siltstone.core.records.chunk import Chunk
@@ -266,7 +266,7 @@ class Container:
         """Make an empty segment, and tell of it; see ``SegmentVerbs.create``."""
         parts = self._parts
         made = await self.make(name, exist_ok=exist_ok, attributes=attributes)
-        if made is None or parts.layout.hooks.adoption is not None:
+        if made is None or parts.write_through.hooks.adoption is not None:
             return parts.reading.info(name)
         segment_id, created_ms = made
         state = SegmentState(segment_id=segment_id, name=name, created_ms=created_ms)
@@ -324,17 +324,17 @@ class Container:
         self._parts.pipeline.check_alive()
         await keep_sums(self._parts.pipeline, chunk, sums)
 
-    async def begin_layout(self, begin: BeginHooks) -> None:
-        """See ``WrittenLayout.begin``."""
-        await self._parts.layout.begin(self._parts.layout_owner, begin)
+    async def begin_write_through(self, begin: BeginHooks) -> None:
+        """See ``WriteThrough.begin``."""
+        await self._parts.write_through.begin(self._parts.write_through_owner, begin)
 
-    async def end_layout(self) -> None:
-        """See ``WrittenLayout.end``."""
-        await self._parts.layout.end(self._parts.layout_owner)
+    async def end_write_through(self) -> None:
+        """See ``WriteThrough.end``."""
+        await self._parts.write_through.end(self._parts.write_through_owner)
 
     async def written_adoption(self) -> str | None:
         """The adoption of the layout that is written; ``None`` when none is."""
-        return self._parts.layout.hooks.adoption
+        return self._parts.write_through.hooks.adoption
 
     async def writers(self, name: str) -> list[WriterInfo]:
         """See ``writers_of``."""

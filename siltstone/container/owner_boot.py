@@ -25,7 +25,7 @@ from siltstone.container.boot.claim import (
 )
 from siltstone.container.close.settlement import OWNERS_MAX
 from siltstone.container.container import Container
-from siltstone.container.flush.layout_hooks import OpenHooks, refuse_layout
+from siltstone.container.flush.write_through_hooks import OpenHooks, refuse_write_through
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.log_scan import LOG_POOL
 from siltstone.core.chunk_names import claim_file
@@ -54,11 +54,11 @@ class StoreHooks:
     Attributes:
         confirm: looks at long-term storage after the claim, before more is written; its errors end
             the opening. ``None`` looks at nothing.
-        open_layout: called where rows say that a layout of another program is written.
+        open_write_through: called where rows say that a layout of another program is written.
     """
 
     confirm: Callable[[ChunkStorage], None] | None = None
-    open_layout: OpenHooks = refuse_layout
+    open_write_through: OpenHooks = refuse_write_through
 
 
 _NO_STORE = StoreHooks()
@@ -113,7 +113,7 @@ async def open_container(
             confirm=hooks.confirm,
         )
         parts = OwnerParts(
-            claimed, container, log, chunks, environment, settings, hooks.open_layout
+            claimed, container, log, chunks, environment, settings, hooks.open_write_through
         )
         # 5. Get an index.  6. Replay what it lacks.
         replica, index, boot_state = await replay(

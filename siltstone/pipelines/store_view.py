@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from siltstone.container.flush.layout_hooks import written_adoption
+from siltstone.container.flush.write_through_hooks import written_adoption
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.container.reader.backup_image import ContainerImage
 from siltstone.container.reader.read_container import ReadContainer

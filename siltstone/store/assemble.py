@@ -134,7 +134,7 @@ class Assembly:
             hooks=StoreHooks(
                 # A switch to another place takes the name away while it holds the logs.
                 confirm=lambda found: check_there(uncached(found)),
-                open_layout=open_hooks,
+                open_write_through=open_hooks,
             ),
         )
         return await self._named(opening, log)

@@ -68,7 +68,7 @@ from siltstone.store.retention_arguments import in_each, retention_row
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
-    from siltstone.container.flush.layout_hooks import BeginHooks
+    from siltstone.container.flush.write_through_hooks import BeginHooks
     from siltstone.container.models.check import CheckProgress
     from siltstone.container.models.garbage import GarbageStatus, SweepFinding
     from siltstone.store.handles.container_slot import ContainerSlot
@@ -665,7 +665,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
 
     # --- a layout of another program that is written ----------------------------------------------
 
-    async def begin_layout(self, begin: BeginHooks) -> None:
+    async def begin_write_through(self, begin: BeginHooks) -> None:
         """Write segments in a layout from now on, those that are made later too. Repeatable.
 
         Args:
@@ -676,16 +676,16 @@ class AsyncStore(LivingHandle, AsyncClosing):
                 What ``begin`` raises is raised here.
         """
         for slot in self._here:
-            await slot.container.begin_layout(begin)
+            await slot.container.begin_write_through(begin)
 
-    async def end_layout(self) -> None:
+    async def end_write_through(self) -> None:
         """Write all segments as any other store does, from now on. Changes no file. Repeatable.
 
         Raises:
             LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
         """
         for slot in self._here:
-            await slot.container.end_layout()
+            await slot.container.end_write_through()
 
     async def written_adoption(self) -> str | None:
         """The adoption of the layout that is written; ``None`` when none is."""

@@ -23,7 +23,7 @@ from siltstone.store.opening import Recover, open_async_store
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from siltstone.container.flush.layout_hooks import BeginHooks
+    from siltstone.container.flush.write_through_hooks import BeginHooks
     from siltstone.container.health.monitor import ContainerHealth
     from siltstone.container.models.check import CheckProgress
     from siltstone.container.models.garbage import GarbageStatus, SweepFinding
@@ -269,13 +269,13 @@ class Store(LivingHandle, Closing):
         """Forget dropped objects in place, and delete nothing. See ``AsyncStore``."""
         return self._loop.run(self._store.release_adoption(name))
 
-    def begin_layout(self, begin: BeginHooks) -> None:
-        """Write segments in a layout of another program. See ``AsyncStore.begin_layout``."""
-        self._loop.run(self._store.begin_layout(begin))
+    def begin_write_through(self, begin: BeginHooks) -> None:
+        """Write segments in a layout of another program. See ``AsyncStore.begin_write_through``."""
+        self._loop.run(self._store.begin_write_through(begin))
 
-    def end_layout(self) -> None:
-        """Write all segments as any other store does. See ``AsyncStore.end_layout``."""
-        self._loop.run(self._store.end_layout())
+    def end_write_through(self) -> None:
+        """Write all segments as any other store does. See ``AsyncStore.end_write_through``."""
+        self._loop.run(self._store.end_write_through())
 
     def written_adoption(self) -> str | None:
         """The adoption of the layout that is written, if any. See ``AsyncStore``."""

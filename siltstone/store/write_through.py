@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from siltstone.container.flush.layout_hooks import LayoutHooks, LayoutOwner
+    from siltstone.container.flush.write_through_hooks import WriteThroughHooks, WriteThroughOwner
 
 WRITER: Final = "siltstone.migration.legacy.write_through.hooks"
 
 
-def open_hooks(owner: LayoutOwner) -> LayoutHooks:
+def open_hooks(owner: WriteThroughOwner) -> WriteThroughHooks:
     """See ``OpenHooks``."""
-    hooks: LayoutHooks = import_module(WRITER).open_hooks(owner)
+    hooks: WriteThroughHooks = import_module(WRITER).open_hooks(owner)
     return hooks

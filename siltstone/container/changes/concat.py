@@ -19,8 +19,8 @@ from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.pipeline import PIECE_BYTES
 from siltstone.container.commit.repeats import REFUSALS, assured
 from siltstone.container.commit.tombstones import remember
-from siltstone.container.flush.layout_hooks import WrittenLayout
 from siltstone.container.flush.segment_flusher import SegmentFlusher
+from siltstone.container.flush.write_through_hooks import WriteThrough
 from siltstone.container.reads.reads import Reading
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.core.constants import MIB
@@ -57,7 +57,7 @@ class Concatenator:
         segment_flusher: SegmentFlusher,
         pressure: Pressure,
         joins: ConcatGuard,
-        layout: WrittenLayout,
+        write_through: WriteThrough,
         *,
         on_joined: Callable[[int], None],
     ) -> None:
@@ -72,7 +72,7 @@ class Concatenator:
         self._environment = context.environment
         self._deadline_s = context.settings.append_deadline_s
         self._joins = joins
-        self._layout = layout
+        self._write_through = write_through
         self._on_joined = on_joined
         self._metrics = context.storage.metrics
 
@@ -120,7 +120,9 @@ class Concatenator:
             target_segment = await self._appender.writable(target)
             if state.sealed_length - state.start_offset <= SMALL_BYTES:
                 return await self._join_small(target, source_segment)
-            self._layout.refuse("join a source of more than 1 MiB", target_segment, source_segment)
+            self._write_through.refuse(
+                "join a source of more than 1 MiB", target_segment, source_segment
+            )
             return await self._join_large(target_segment, source_segment)
         finally:
             source_segment.joining -= 1

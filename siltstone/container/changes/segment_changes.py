@@ -17,7 +17,7 @@ from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.commit.repeats import assured
 from siltstone.container.commit.tombstones import remember, renamed_before
-from siltstone.container.flush.layout_hooks import WrittenLayout
+from siltstone.container.flush.write_through_hooks import WriteThrough
 from siltstone.container.models.segments import (
     WriterInfo,
     check_attribute,
@@ -74,7 +74,7 @@ class SegmentVerbs:
         pipeline: Pipeline,
         appender: Appender,
         environment: Environment,
-        layout: WrittenLayout,
+        write_through: WriteThrough,
         wake: Callable[[], None],
     ) -> None:
         self._pipeline = pipeline
@@ -86,7 +86,7 @@ class SegmentVerbs:
         # The id of the next segment, for as long as nothing is assigned or acknowledged.
         self._next_id: tuple[object, int] = (None, 0)
         self._relief = asyncio.Semaphore(RELIEF_PARALLEL)
-        self._layout = layout
+        self._write_through = write_through
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -115,8 +115,11 @@ class SegmentVerbs:
             moment = rows.tables.moment
             if not self._pipeline.admits:
                 await self._pipeline.admit_update()
-            if self._layout.hooks.adoption is not None and rows.pending_find(name) is None:
-                attributes = {**(attributes or {}), **await self._layout.hooks.check_new(name)}
+            if self._write_through.hooks.adoption is not None and rows.pending_find(name) is None:
+                attributes = {
+                    **(attributes or {}),
+                    **await self._write_through.hooks.check_new(name),
+                }
             # The name is still free if nothing has changed meanwhile.
             if rows.tables.moment is moment or rows.pending_find(name) is None:
                 new, made = self._make(name, attributes)
@@ -140,7 +143,7 @@ class SegmentVerbs:
             put_counter(CounterKind.SEGMENT_ID, segment_id + 1),
             put_name(name, segment_id),
             put_new_state(segment_id, name, created_ms),
-            *self._layout.hooks.new_rows(segment_id, name),
+            *self._write_through.hooks.new_rows(segment_id, name),
         ]
         if attributes:
             entries.append(put_attributes(segment_id, attributes))
@@ -169,7 +172,7 @@ class SegmentVerbs:
         segment.writable = False
         sealed = replace(state, sealed_length=segment.assigned)
         await self._state_change(segment, [put_state(sealed)], relief=False)
-        self._layout.hooks.on_sealed(sealed)
+        self._write_through.hooks.on_sealed(sealed)
         return segment
 
     async def truncate(self, name: str, offset: int) -> None:
@@ -264,7 +267,7 @@ class SegmentVerbs:
                 await self._pipeline.barrier()
                 if self._replica.find(new_name) is not None:
                     raise SegmentExistsError("segment exists", segment=new_name)
-        self._layout.refuse("rename a segment", segment)
+        self._write_through.refuse("rename a segment", segment)
         state = self._pending_state(segment)
         entries = [
             remove_name(name),

@@ -24,7 +24,7 @@ from siltstone.container.flush.flush_plan import (
     plan_shares,
     remaining,
 )
-from siltstone.container.flush.layout_hooks import LayoutHooks, WrittenLayout
+from siltstone.container.flush.write_through_hooks import WriteThrough, WriteThroughHooks
 from siltstone.container.models.settings import ContainerSettings, FlushPolicy
 from siltstone.container.state.backoff import Backoff, woken
 from siltstone.container.state.open_segment import OpenSegment
@@ -97,7 +97,7 @@ class SegmentFlusher:
         pressure: Pressure,
         awake: asyncio.Event,
         suspended: Callable[[], bool],
-        layout: WrittenLayout,
+        write_through: WriteThrough,
     ) -> None:
         self._pipeline = pipeline
         self._replica = pipeline.replica
@@ -106,7 +106,7 @@ class SegmentFlusher:
         self._settings = settings
         self._policy = policy
         self._pressure = pressure
-        self._layout = layout
+        self._write_through = write_through
         self._awake = awake
         self._ending = False
         self._ended = asyncio.Event()
@@ -189,11 +189,12 @@ class SegmentFlusher:
 
     def _takes_append(self, segment_id: int) -> bool:
         """Whether a segment needs no chunk that it would share with others."""
-        return self._layout.hooks.writes(segment_id) or self._storage.takes_append(segment_id)
+        hooks = self._write_through.hooks
+        return hooks.writes(segment_id) or self._storage.takes_append(segment_id)
 
     def _to_settle(self) -> Iterator[OpenSegment]:
         """Segments whose files have to say that they are sealed, and can."""
-        for segment_id in tuple(self._layout.hooks.unsettled):
+        for segment_id in tuple(self._write_through.hooks.unsettled):
             segment = self._replica.open(segment_id)
             if segment is not None and segment.flushed == segment.state.sealed_length:
                 yield segment
@@ -286,12 +287,12 @@ class SegmentFlusher:
 
     async def _settle(self, segment: OpenSegment) -> None:
         """Let the files of a sealed segment say that, in a layout. Raises as ``flush``."""
-        if segment.segment_id not in self._layout.hooks.unsettled:
+        if segment.segment_id not in self._write_through.hooks.unsettled:
             return
         segment.users += 1
         try:
             async with self._locks.of(segment.segment_id):
-                await self._layout.hooks.settle(segment)
+                await self._write_through.hooks.settle(segment)
         finally:
             segment.users -= 1
 
@@ -316,7 +317,7 @@ class SegmentFlusher:
 
     async def _step(self, segment: OpenSegment, until: int | None) -> None:
         """Flush some of a segment; with ``until`` all up to there, if possible as one chunk."""
-        hooks = self._layout.hooks
+        hooks = self._write_through.hooks
         if hooks.writes(segment.segment_id):
             await self._step_in_layout(hooks, segment, until)
             return
@@ -347,7 +348,7 @@ class SegmentFlusher:
         )
 
     async def _step_in_layout(
-        self, hooks: LayoutHooks, segment: OpenSegment, until: int | None
+        self, hooks: WriteThroughHooks, segment: OpenSegment, until: int | None
     ) -> None:
         """Flush some of a segment to a layout: bytes that are dead too, there is no gap."""
         pieces = segment.tail.head(segment.flushed, self._policy.write_bytes)

@@ -15,8 +15,8 @@ from typing import Protocol
 from siltstone.container.commit.concat_guard import ConcatGuard
 from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.tombstones import is_due
-from siltstone.container.flush.layout_hooks import WrittenLayout
 from siltstone.container.flush.segment_flusher import SegmentFlusher
+from siltstone.container.flush.write_through_hooks import WriteThrough
 from siltstone.container.garbage.bulk_delete import delete_chunks, delete_in_order
 from siltstone.container.garbage.task_dates import (
     LONGEST_MS,
@@ -102,14 +102,14 @@ class Collector:
         segments: ChunkedSegmentStorage,
         segment_flusher: SegmentFlusher,
         joins: ConcatGuard,
-        layout: WrittenLayout,
+        write_through: WriteThrough,
         imports: ImportTasks,
         awake: asyncio.Event,
         *,
         on_trimmed: Callable[[int], None],
         suspended: Callable[[], bool],
     ) -> None:
-        self._layout = layout
+        self._write_through = write_through
         self._pins = pins
         self._joins = joins
         pipeline, environment = context.pipeline, context.environment
@@ -254,7 +254,7 @@ class Collector:
                 segment = self._replica.open(task.subject)
                 if segment is not None:
                     await self._segment_flusher.pass_over(segment)
-            keep_last = self._layout.hooks.writes(task.subject)
+            keep_last = self._write_through.hooks.writes(task.subject)
             if not await self._segments.trim(task.subject, start, keep_last=keep_last):
                 continue
             await self._forget_times(task.subject, start)
@@ -282,13 +282,13 @@ class Collector:
                     [entry for row in writers for entry in remove_writer(row)]
                 )
             await self._forget_times(segment_id, OFFSET_END)
-        ended = await self._layout.hooks.on_deleted(segment_id)
+        ended = await self._write_through.hooks.on_deleted(segment_id)
         await self._pipeline.update([remove_state(segment_id), remove_task(task), *ended])
 
     def _has_no_more(self, segment_id: int) -> bool:
         """Whether a deleted segment has only what lies in chunks: nothing adds to it any more."""
         return (
-            not self._layout.hooks.writes(segment_id)
+            not self._write_through.hooks.writes(segment_id)
             and not self._rows.writers(segment_id, 1)
             and not times_below(self._replica.tables, segment_id, OFFSET_END)
         )
@@ -336,7 +336,7 @@ class Collector:
                 continue
             if chunk is not None and chunk.in_place:
                 adoption = pending_adoption(self._replica.tables, chunk.session_id)
-                if not self._layout.lets_go(adoption):
+                if not self._write_through.lets_go(adoption):
                     entries += self._kept(task, chunk, adoption)
                     continue
                 # Its rows stay until it is gone: an object of this name may come again.

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from siltstone.container.boot.claim import bridged, first_answer
-from siltstone.container.flush.layout_hooks import written_adoption
+from siltstone.container.flush.write_through_hooks import written_adoption
 from siltstone.container.health.monitor import Gauge, ReaderHealth
 from siltstone.container.models.check import CheckOptions, ChunkState
 from siltstone.container.models.segments import (

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from siltstone.container.boot.claim import packing_storage
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.flush.layout_hooks import WrittenLayout, forget_layout
 from siltstone.container.flush.segment_flusher import SegmentFlusher
+from siltstone.container.flush.write_through_hooks import WriteThrough, forget_write_through
 from siltstone.container.models.recovery_report import LostRange, SegmentRecovery
 from siltstone.container.models.settings import ContainerSettings, FlushPolicy
 from siltstone.container.recovery.lost_chunks import PutBack
@@ -126,11 +126,11 @@ async def make_base(
         Pressure(bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s),
         asyncio.Event(),
         lambda: False,
-        WrittenLayout(),
+        WriteThrough(),
     )
     await flusher.flush_all()
     # What a layout that was written holds beyond these bytes is not known, so nothing goes there.
-    await forget_layout(replica.tables, writer)
+    await forget_write_through(replica.tables, writer)
     for state in living_states(replica):
         flushed = replica.flushed_length(state.segment_id)
         if state.start_offset > flushed:

@@ -82,7 +82,7 @@ def roll_back(place: Located, store: Store) -> Generator[ItemOutcome]:
                 text = problem or "another segment is not back, so nothing was removed"
                 yield ItemOutcome(subject=name, status=FAILED, message=text)
             return
-        store.end_layout()
+        store.end_write_through()
     for one in again:
         name, problem = one.info.name, problems[one.info.name]
         if problem:
@@ -176,7 +176,7 @@ def finalise(place: Located, store: Store) -> Generator[ItemOutcome]:
     """
     _check_folder(place, store)
     if store.written_adoption() == place.migration:
-        store.end_layout()
+        store.end_write_through()
     known, adoption = _ready(place, store)
     if adoption is not None:
         store.finalise_adoption(place.migration)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from siltstone.container.commit.pipeline import Pipeline
-from siltstone.container.flush.layout_hooks import LayoutHooks, LayoutOwner
+from siltstone.container.flush.write_through_hooks import WriteThroughHooks, WriteThroughOwner
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import CapabilityError, SegmentNotFoundError, StoreError
@@ -83,20 +83,20 @@ def begin_write_through(
         LogError, OutcomeUnknownError: whether it took place is unknown; a repeat continues.
     """
 
-    async def begin(owner: LayoutOwner, hooks: LayoutHooks) -> LayoutHooks:
+    async def begin(owner: WriteThroughOwner, hooks: WriteThroughHooks) -> WriteThroughHooks:
         index = owner.container
         mine = [one for one in segments if store.container_index(one.name) == index]
         return await _begun(owner, hooks, layout, mine)
 
-    store.begin_layout(begin)
+    store.begin_write_through(begin)
 
 
 async def _begun(
-    owner: LayoutOwner,
-    hooks: LayoutHooks,
+    owner: WriteThroughOwner,
+    hooks: WriteThroughHooks,
     layout: LegacyLayout,
     segments: Sequence[LegacySegment],
-) -> LayoutHooks:
+) -> WriteThroughHooks:
     """State the rows of one container; return its hooks."""
     pipeline = owner.context.pipeline
     if not can_be_written(owner.context.storage.capabilities):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from siltstone.container.flush.flush_plan import FlushRange, bytes_of
-from siltstone.container.flush.layout_hooks import LayoutHooks, LayoutOwner
+from siltstone.container.flush.write_through_hooks import WriteThroughHooks, WriteThroughOwner
 from siltstone.container.state.live_segments import living_states
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.core.errors import (
@@ -47,7 +47,7 @@ class LegacyWriter:
         new: what new segments get.
     """
 
-    def __init__(self, owner: LayoutOwner, new: LegacyRow) -> None:
+    def __init__(self, owner: WriteThroughOwner, new: LegacyRow) -> None:
         context = owner.context
         self._pipeline = context.pipeline
         self._replica = context.pipeline.replica
@@ -62,7 +62,7 @@ class LegacyWriter:
 
     @property
     def adoption(self) -> str:
-        """See ``LayoutHooks.adoption``."""
+        """See ``WriteThroughHooks.adoption``."""
         return layout_adoption(self._tables, self._new)
 
     def _row_of(self, segment_id: int) -> LegacyRow | None:
@@ -70,13 +70,13 @@ class LegacyWriter:
         return pending_legacy(self._tables, segment_id)
 
     def writes(self, segment_id: int) -> bool:
-        """See ``LayoutHooks.writes``."""
+        """See ``WriteThroughHooks.writes``."""
         return self._row_of(segment_id) is not None
 
     # --- new segments -----------------------------------------------------------------------------
 
     async def check_new(self, name: str) -> Mapping[str, str]:
-        """See ``LayoutHooks.check_new``."""
+        """See ``WriteThroughHooks.check_new``."""
         row = _begun(self._new, NEW_SEGMENTS, name)
         if row is None:
             return {}
@@ -105,7 +105,7 @@ class LegacyWriter:
         return {MARK: self.adoption, ORIGIN: new_origin(row), SOURCE: source}
 
     def new_rows(self, segment_id: int, name: str) -> Sequence[TableEntry]:
-        """See ``LayoutHooks.new_rows``: so what the segment leaves is known to be its own."""
+        """See ``WriteThroughHooks.new_rows``: so what the segment leaves is known to be its own."""
         row = _begun(self._new, segment_id, name)
         return () if row is None else (put_legacy(row),)
 
@@ -122,7 +122,7 @@ class LegacyWriter:
     # --- writing ----------------------------------------------------------------------------------
 
     def plan(self, segment: OpenSegment, end: int) -> int:
-        """See ``LayoutHooks.plan``."""
+        """See ``WriteThroughHooks.plan``."""
         row, context = self._row(segment), self._segments.context
         return plan_next(context, row, segment.segment_id, end)[1][-1].end
 
@@ -138,7 +138,10 @@ class LegacyWriter:
         writers: tuple[WriterRow, ...],
         extra: tuple[TableEntry, ...],
     ) -> None:
-        """See ``LayoutHooks.write``. Raises ``LegacyChangedError``, too; nothing was written."""
+        """See ``WriteThroughHooks.write``.
+
+        Raises ``LegacyChangedError``, too; nothing was written.
+        """
         row, segment_id = self._row(segment), segment.segment_id
         # An owner that knows it was overtaken need not touch what the newer one may have ended.
         await self._pipeline.barrier()
@@ -170,13 +173,13 @@ class LegacyWriter:
     # --- seals and deletions ----------------------------------------------------------------------
 
     def on_sealed(self, state: SegmentState) -> None:
-        """See ``LayoutHooks.on_sealed``."""
+        """See ``WriteThroughHooks.on_sealed``."""
         row = self._row_of(state.segment_id)
         if row is not None and not row.sealed:
             self.unsettled[state.segment_id] = None
 
     async def settle(self, segment: OpenSegment) -> None:
-        """See ``LayoutHooks.settle``."""
+        """See ``WriteThroughHooks.settle``."""
         if segment.segment_id not in self.unsettled:
             return
         row = self._row_of(segment.segment_id)
@@ -197,7 +200,7 @@ class LegacyWriter:
             await run_seal(self._segments.context, row, segment_id, seen, self._stating)
 
     async def on_deleted(self, segment_id: int) -> Sequence[TableEntry]:
-        """See ``LayoutHooks.on_deleted``.
+        """See ``WriteThroughHooks.on_deleted``.
 
         The header goes first: from then on the layout has no such segment. What flushes that died
         have begun is deleted here, for no chunk names it.
@@ -213,7 +216,7 @@ class LegacyWriter:
         return (remove_legacy(segment_id),)
 
 
-def open_hooks(owner: LayoutOwner) -> LayoutHooks:
+def open_hooks(owner: WriteThroughOwner) -> WriteThroughHooks:
     """The hooks of the layout that the rows of an owner name, when it opens."""
     replica = owner.context.pipeline.replica
     new = pending_legacy(replica.tables, NEW_SEGMENTS)

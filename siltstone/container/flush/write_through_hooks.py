@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutOwner:
+class WriteThroughOwner:
     """The owner that is to write in a layout.
 
     Attributes:
@@ -45,7 +45,7 @@ class LayoutOwner:
     segments: PackingSegmentStorage
 
 
-class LayoutHooks(Protocol):
+class WriteThroughHooks(Protocol):
     """What a layout requires of the owner that writes in it."""
 
     @property
@@ -125,26 +125,26 @@ class LayoutHooks(Protocol):
         ...
 
 
-class NoLayoutHooks:
+class NoWriteThroughHooks:
     """No layout is written: each segment has chunks of the store's own."""
 
     adoption: str | None = None
     unsettled: Collection[int] = frozenset()
 
     def writes(self, segment_id: int) -> bool:
-        """See ``LayoutHooks.writes``."""
+        """See ``WriteThroughHooks.writes``."""
         return False
 
     async def check_new(self, name: str) -> Mapping[str, str]:
-        """See ``LayoutHooks.check_new``."""
+        """See ``WriteThroughHooks.check_new``."""
         return {}
 
     def new_rows(self, segment_id: int, name: str) -> Sequence[TableEntry]:
-        """See ``LayoutHooks.new_rows``."""
+        """See ``WriteThroughHooks.new_rows``."""
         return ()
 
     def plan(self, segment: OpenSegment, end: int) -> int:
-        """See ``LayoutHooks.plan``."""
+        """See ``WriteThroughHooks.plan``."""
         raise AssertionError("no layout takes the segment")
 
     async def write(
@@ -154,53 +154,53 @@ class NoLayoutHooks:
         writers: tuple[WriterRow, ...],
         extra: tuple[TableEntry, ...],
     ) -> None:
-        """See ``LayoutHooks.write``."""
+        """See ``WriteThroughHooks.write``."""
         raise AssertionError("no layout takes the segment")
 
     def on_sealed(self, state: SegmentState) -> None:
-        """See ``LayoutHooks.on_sealed``."""
+        """See ``WriteThroughHooks.on_sealed``."""
 
     async def settle(self, segment: OpenSegment) -> None:
-        """See ``LayoutHooks.settle``."""
+        """See ``WriteThroughHooks.settle``."""
 
     async def on_deleted(self, segment_id: int) -> Sequence[TableEntry]:
-        """See ``LayoutHooks.on_deleted``."""
+        """See ``WriteThroughHooks.on_deleted``."""
         return ()
 
 
-NO_LAYOUT: Final = NoLayoutHooks()
+NO_WRITE_THROUGH: Final = NoWriteThroughHooks()
 
-OpenHooks = Callable[[LayoutOwner], LayoutHooks]
+OpenHooks = Callable[[WriteThroughOwner], WriteThroughHooks]
 """Gives the hooks of the layout that the rows of an owner name."""
 
-BeginHooks = Callable[[LayoutOwner, LayoutHooks], Awaitable[LayoutHooks]]
+BeginHooks = Callable[[WriteThroughOwner, WriteThroughHooks], Awaitable[WriteThroughHooks]]
 """Begins a layout, durably, and gives its hooks; the second argument are those that the owner has.
 
 Repeatable, and refused where another layout is written already.
 """
 
 
-class WrittenLayout:
+class WriteThrough:
     """The layout that an owner writes in at the moment, if any.
 
     Attributes:
         hooks: asked at each step, since a layout begins and ends while the owner works.
     """
 
-    def __init__(self, hooks: LayoutHooks = NO_LAYOUT) -> None:
+    def __init__(self, hooks: WriteThroughHooks = NO_WRITE_THROUGH) -> None:
         self.hooks = hooks
 
-    async def begin(self, owner: LayoutOwner, begin: BeginHooks) -> None:
+    async def begin(self, owner: WriteThroughOwner, begin: BeginHooks) -> None:
         """Write in a layout from now on. Repeatable; raises what ``begin`` raises."""
         owner.context.pipeline.check_alive()
         self.hooks = await begin(owner, self.hooks)
 
-    async def end(self, owner: LayoutOwner) -> None:
+    async def end(self, owner: WriteThroughOwner) -> None:
         """Write as any other owner from now on. Repeatable."""
         pipeline = owner.context.pipeline
         pipeline.check_alive()
-        self.hooks = NO_LAYOUT
-        if not await forget_layout(pipeline.replica.tables, pipeline):
+        self.hooks = NO_WRITE_THROUGH
+        if not await forget_write_through(pipeline.replica.tables, pipeline):
             await pipeline.barrier()
 
     def refuse(self, verb: str, *segments: OpenSegment) -> None:
@@ -227,14 +227,14 @@ class WrittenLayout:
         return adoption.finalised or adoption.adoption == self.hooks.adoption
 
 
-def written_layout(owner: LayoutOwner, open_hooks: OpenHooks) -> WrittenLayout:
+def write_through_of(owner: WriteThroughOwner, open_hooks: OpenHooks) -> WriteThrough:
     """The layout that an owner writes in, as its rows say when it opens."""
     if pending_legacy(owner.context.pipeline.replica.tables, NEW_SEGMENTS) is None:
-        return WrittenLayout()
-    return WrittenLayout(open_hooks(owner))
+        return WriteThrough()
+    return WriteThrough(open_hooks(owner))
 
 
-def refuse_layout(owner: LayoutOwner) -> LayoutHooks:
+def refuse_write_through(owner: WriteThroughOwner) -> WriteThroughHooks:
     """The ``OpenHooks`` of an owner that was given none. Raises ``CapabilityError``."""
     raise CapabilityError(
         "the rows say that a legacy layout is written, and nothing here can do that",
@@ -248,7 +248,7 @@ def written_adoption(tables: Tables) -> str | None:
     return None if new is None else layout_adoption(tables, new)
 
 
-async def forget_layout(tables: Tables, writer: LogWriter) -> bool:
+async def forget_write_through(tables: Tables, writer: LogWriter) -> bool:
     """Remove every row of a layout that is written; return whether there was one."""
     ids = [segment_id for page in legacy_pages(tables) for segment_id in page]
     for begin in range(0, len(ids), ROWS_PER_SLICE):
