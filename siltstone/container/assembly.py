@@ -9,9 +9,9 @@ from functools import partial
 from typing import Protocol
 
 from siltstone.container.boot.claim import Claimed, packing_storage, segment_storage
+from siltstone.container.changes.committer import Committer
 from siltstone.container.changes.concat import Concatenator
 from siltstone.container.changes.segment_changes import SegmentVerbs, TableVerbs
-from siltstone.container.changes.transactions import Committer
 from siltstone.container.changes.updater import Updater
 from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.back_pressure import Pressure

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from siltstone.container.changes.transactions import Committer
+from siltstone.container.changes.committer import Committer
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.pipeline import UPDATE_BYTES, BarrierPoint, Pipeline
 from siltstone.container.commit.repeats import REFUSALS

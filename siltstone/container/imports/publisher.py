@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
+from siltstone.container.changes.committer import Committer
 from siltstone.container.changes.segment_changes import deletion_entries
-from siltstone.container.changes.transactions import Committer
 from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.concat_guard import ConcatGuard
 from siltstone.container.commit.owner_context import OwnerContext
