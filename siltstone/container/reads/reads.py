@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Mapping
 
 from siltstone.container.models.segments import ChunkInfo, SegmentInfo, TableValue, rule_of_row
-from siltstone.container.state.extent_cache import RecentPlaces
 from siltstone.container.state.kept_tail import KeptTail
 from siltstone.container.state.open_segment import OpenSegment
+from siltstone.container.state.recent_places import RecentPlaces
 from siltstone.container.state.replica import Replica
 from siltstone.container.state.segment_map import BegunMap, SegmentMap, map_segment
 from siltstone.container.state.table_snapshots import (

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from siltstone.container.state import extent_cache
-from siltstone.container.state.extent_cache import RecentPlaces
+from siltstone.container.state import recent_places
+from siltstone.container.state.recent_places import RecentPlaces
 from siltstone.core.errors import ClosedError, FencedError
 from siltstone.core.records.chunk import Chunk
 from siltstone.metadata.tables import Tables
@@ -91,7 +91,7 @@ def test_with_any_change_all_is_forgotten_and_noted_again_when_it_is_quiet() -> 
 
 
 def test_no_more_are_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extent_cache, "PLACES_MAX", 3)
+    monkeypatch.setattr(recent_places, "PLACES_MAX", 3)
     _, places = made()
     for number in range(3):
         places.note("a", 1, number * EXTENT, number * EXTENT + 1)
