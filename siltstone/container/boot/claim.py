@@ -38,8 +38,8 @@ from siltstone.core.storage.uncancellable import run_whole
 from siltstone.journal.journal_state import EPOCH_END, JournalState, list_epochs, read_journal
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
+from siltstone.segments.packing_segment_storage import PackingSegmentStorage
 from siltstone.segments.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
-from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 from siltstone.segments.verified_blocks import VerifiedBlocks
 
 T = TypeVar("T")

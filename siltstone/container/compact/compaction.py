@@ -17,9 +17,9 @@ from siltstone.core.constants import MIB, ROWS_PER_SLICE
 from siltstone.core.records.extent import Extent
 from siltstone.metadata.extent_scan import scan_extents
 from siltstone.segments.merge import Merge, Merging
+from siltstone.segments.packing_segment_storage import PackingSegmentStorage
 from siltstone.segments.repack import REPACK_EXTENTS_MAX
 from siltstone.segments.rewrite_plan import RUN_EXTENTS_MAX, MergeRules
-from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 
 MERGED_BYTES_MAX = 64 * MIB
 """Of one new chunk: the process that copies holds it in memory."""

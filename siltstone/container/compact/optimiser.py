@@ -30,6 +30,7 @@ from siltstone.core.errors import (
 from siltstone.core.records.extent import Extent
 from siltstone.metadata.extent_scan import scan_extents
 from siltstone.segments.concat_staging import OFFSET_END
+from siltstone.segments.packing_segment_storage import PackingSegmentStorage
 from siltstone.segments.repack import REPACK_EXTENTS_MAX
 from siltstone.segments.rewrite_plan import (
     RUN_EXTENTS_MAX,
@@ -37,7 +38,6 @@ from siltstone.segments.rewrite_plan import (
     RelocationRules,
     Rewrite,
 )
-from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 
 logger = logging.getLogger(__name__)
 

@@ -50,7 +50,7 @@ from siltstone.metadata.changes import put_task
 from siltstone.metadata.time_index import newest_times, plan_times
 from siltstone.segments.locks import SegmentLocks
 from siltstone.segments.pack import PackedRun
-from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
+from siltstone.segments.packing_segment_storage import PackingSegmentStorage
 
 logger = logging.getLogger(__name__)
 

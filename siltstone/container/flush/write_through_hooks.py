@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from siltstone.core.records.table_record import TableEntry
     from siltstone.core.records.writer_row import WriterRow
     from siltstone.metadata.tables import Tables
-    from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
+    from siltstone.segments.packing_segment_storage import PackingSegmentStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

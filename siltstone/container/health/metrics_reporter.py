@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from siltstone.journal.pinned_layout import PinnedLayoutStore
     from siltstone.metadata.index import Index
     from siltstone.metadata.recent_rows import RecentRows
+    from siltstone.segments.packing_segment_storage import PackingSegmentStorage
     from siltstone.segments.segment_storage import ChunkedSegmentStorage
-    from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 
 TICK_S: Final = 1.0
 SELDOM_S: Final = 60.0

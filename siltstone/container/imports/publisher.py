@@ -51,7 +51,7 @@ from siltstone.metadata.changes import (
 from siltstone.metadata.time_index import joined_times
 from siltstone.segments.concat import CONCAT_EXTENTS_MAX
 from siltstone.segments.concat_staging import Joining
-from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
+from siltstone.segments.packing_segment_storage import PackingSegmentStorage
 
 SMALL_BYTES = MIB
 """Up to this many bytes are appended: a chunk for each small batch would be many small chunks."""

@@ -46,7 +46,7 @@ from siltstone.metadata.changes import put_counter, put_state
 from siltstone.metadata.checkpoint import upload_index
 from siltstone.metadata.layout_store import TableLayoutStore
 from siltstone.metadata.position import Position
-from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
+from siltstone.segments.packing_segment_storage import PackingSegmentStorage
 
 FAR = 2**40
 """How much higher the table version and every id counter of a new lineage are, at least."""

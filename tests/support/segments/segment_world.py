@@ -18,9 +18,9 @@ from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.segments.concat_staging import Joining
 from siltstone.segments.invariants import check_chunk
+from siltstone.segments.packing_segment_storage import PackingSegmentStorage
 from siltstone.segments.rewrite_plan import MergeRules
 from siltstone.segments.segment_storage import SegmentStorageSettings
-from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 from tests.support.oracles.memory_layout_store import MemoryLayoutStore, check_rows
 
 T = TypeVar("T")
