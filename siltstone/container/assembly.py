@@ -20,7 +20,7 @@ from siltstone.container.commit.fence import Fence
 from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.pipeline import LogCare, Pipeline
 from siltstone.container.compact.optimiser import Optimiser
-from siltstone.container.flush.checkpoint_cleanup import Tidying
+from siltstone.container.flush.checkpoint_cleanup import CheckpointCleanup
 from siltstone.container.flush.checkpointer import Checkpointer
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.flush.table_log_flusher import TableLogFlusher
@@ -223,7 +223,7 @@ class OwnerParts:
             self._table_flush_wanted,
             self._silent,
         )
-        tidying = Tidying(
+        cleanup = CheckpointCleanup(
             self._context,
             self.table_log_flusher,
             self.journal,
@@ -237,7 +237,7 @@ class OwnerParts:
             self.table_log_flusher,
             self.journal,
             self.pinned,
-            tidying,
+            cleanup,
             self.index,
             self._silent,
             wanted=self.boot_state.repaired,
@@ -385,7 +385,7 @@ class OwnerParts:
         replica = self.pipeline.replica
         now = self.environment.monotonic()
         dirty = list(replica.dirty.values())
-        kinds = [part.backoff for part in self.working] + [self.checkpointer.tidying.backoff]
+        kinds = [part.backoff for part in self.working] + [self.checkpointer.cleanup.backoff]
         troubles = [backoff.error for backoff in kinds if backoff.error is not None]
         mishaps = (self.segments.mishaps, self.system.mishaps)
         troubles += [each.seal_error for each in mishaps if each.seal_error is not None]

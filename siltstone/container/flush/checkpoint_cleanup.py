@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 NAMES_PER_RECORD = 500
 
 
-class Tidying:
+class CheckpointCleanup:
     """Drops what the newest checkpoints do not need. Never while one is being written.
 
     Attributes:
@@ -67,7 +67,7 @@ class Tidying:
         """Whether something is left of an earlier try and may be tried again now."""
         return self.backoff.error is not None and not self.backoff.pausing
 
-    async def tidy(self) -> None:
+    async def clean_up(self) -> None:
         """Drop what nothing needs, each part no matter what becomes of the others.
 
         Raises:

@@ -9,7 +9,7 @@ from typing import Final
 
 from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.pipeline import ending
-from siltstone.container.flush.checkpoint_cleanup import Tidying
+from siltstone.container.flush.checkpoint_cleanup import CheckpointCleanup
 from siltstone.container.flush.table_log_flusher import TableLogFlusher
 from siltstone.container.flush.upload_budget import UploadBudget
 from siltstone.container.state.backoff import Backoff
@@ -43,7 +43,7 @@ class Checkpointer:
     """Writes checkpoints when they are due.
 
     Attributes:
-        tidying: drops after each checkpoint what it made unnecessary.
+        cleanup: drops after each checkpoint what it made unnecessary.
 
     Args, besides its neighbours:
         wanted: whether to write one as soon as possible, whatever its age: the boot found damage
@@ -56,7 +56,7 @@ class Checkpointer:
         table_log_flusher: TableLogFlusher,
         journal: Journal,
         pinned: PinnedLayoutStore,
-        tidying: Tidying,
+        cleanup: CheckpointCleanup,
         index: Index,
         suspended: Callable[[], bool],
         *,
@@ -79,7 +79,7 @@ class Checkpointer:
         self._lock = asyncio.Lock()
         self._time_s = environment.monotonic()
         self._wanted = wanted
-        self.tidying = tidying
+        self.cleanup = cleanup
         self.backoff = Backoff(environment, suspended)
 
     @property
@@ -118,16 +118,16 @@ class Checkpointer:
     async def run(self) -> None:
         """Write checkpoints by growth of the table log, and by age within the budget.
 
-        What one could not tidy up is tried again in between.
+        What one could not clean up is tried again in between.
         """
         settings = self._settings
         while True:
             await self._environment.sleep(min(1.0, settings.checkpoint_age_s / 4))
             if not self._due() or self.backoff.pausing:
-                if self.tidying.due:
+                if self.cleanup.due:
                     # Nothing names yet what an upload has brought: never while one runs.
                     async with self._lock:
-                        await self.tidying.tidy()
+                        await self.cleanup.clean_up()
                 continue
             try:
                 await self.write()
@@ -159,7 +159,8 @@ class Checkpointer:
     async def write(self) -> None:
         """Write a checkpoint of the applied state, then drop what it makes unnecessary.
 
-        It has succeeded when it is durable and the log points at it; see ``Tidying`` for the rest.
+        It has succeeded when it is durable and the log points at it; see ``CheckpointCleanup`` for
+        the rest.
 
         Raises:
             ChunkError: long-term storage failed; the older checkpoints still hold.
@@ -198,7 +199,7 @@ class Checkpointer:
             self._time_s = self._environment.monotonic()
             self._wanted = False
             await self._point_at(name)
-            await self.tidying.tidy()
+            await self.cleanup.clean_up()
 
     async def _point_at(self, name: str) -> None:
         self._replica.checkpoint_index = await self._pipeline.control(

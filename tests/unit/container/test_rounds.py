@@ -161,7 +161,7 @@ async def test_a_system_file_that_cannot_be_deleted_fails_no_checkpoint_and_keep
 
         def count(part: str) -> int:
             """Number of files; of the index, only leftover ones, since it may have any number."""
-            checkpoints = parts.checkpointer.tidying._journal.checkpoints
+            checkpoints = parts.checkpointer.cleanup._journal.checkpoints
             index = {
                 file.chunk_name for kept in checkpoints for file in kept.checkpoint.index_files
             }
@@ -198,11 +198,11 @@ async def test_a_system_file_that_cannot_be_deleted_fails_no_checkpoint_and_keep
 
 async def test_what_is_tidied_again_is_not_what_an_upload_brings() -> None:
     async with owned() as (made, owner):
-        container, tidying = owner.container, inside.parts(owner.container).checkpointer.tidying
+        container, cleanup = owner.container, inside.parts(owner.container).checkpointer.cleanup
 
         def uploaded(operation: str, name: str) -> None:
-            if operation == "create" and "index-" in name and tidying.backoff.error is None:
-                tidying.backoff.failed(CorruptDataError("injected", where="c"))
+            if operation == "create" and "index-" in name and cleanup.backoff.error is None:
+                cleanup.backoff.failed(CorruptDataError("injected", where="c"))
 
         for _ in range(4):
             await container.append("a", bytes(9_000))
