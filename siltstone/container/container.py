@@ -39,7 +39,7 @@ from siltstone.container.models.segments import (
 )
 from siltstone.container.models.settings import CloseFlush
 from siltstone.container.models.tables import UpdatePage
-from siltstone.container.reads.pinned_maps import Pins, writers_of
+from siltstone.container.reads.pinned_maps import PinVerbs, writers_of
 from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.row_pages import RowPage, row_page
 from siltstone.container.retention.retention import Retention
@@ -92,7 +92,7 @@ class Container:
         self.append_many = parts.appender.append_many
         self.append_as = parts.appender.append_as
         self.update = parts.updater.update
-        self.pins = Pins(
+        self.pins = PinVerbs(
             parts.container, parts.storage, parts.environment, self._reading, self._reading_now
         )
         self._pipeline_task = asyncio.create_task(parts.pipeline.run(), name="pipeline")

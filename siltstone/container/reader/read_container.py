@@ -53,7 +53,7 @@ from siltstone.container.reader.reader_view import (
     warned_of_tail,
 )
 from siltstone.container.reads.chunk_rows import ChunkRows, named_chunks
-from siltstone.container.reads.pinned_maps import Pins, writers_of
+from siltstone.container.reads.pinned_maps import PinVerbs, writers_of
 from siltstone.container.reads.pins import FoundPin, remove_pin, renew_pin
 from siltstone.container.reads.reads import Reading, whole_map
 from siltstone.container.retention.retention import ReadRetention
@@ -136,7 +136,7 @@ class ReadContainer:
         self._closed = False
         self._closing = WholeClose()
         gauge = Gauge(container, storage, environment, settings)
-        self.pins = Pins(container, storage, environment, self._current, self._reading_now)
+        self.pins = PinVerbs(container, storage, environment, self._current, self._reading_now)
         self.health = ReaderHealth(gauge, self.refresh, self._seen, log)
 
     # --- following --------------------------------------------------------------------------------

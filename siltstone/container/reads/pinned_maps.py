@@ -47,7 +47,7 @@ class PinnedMaps:
     maps: tuple[SegmentMap, ...]
 
 
-class Pins:
+class PinVerbs:
     """What a container, owned or not, lets others read by themselves for a time.
 
     By maps of its segments they read its chunks; a pin keeps those from being deleted.
