@@ -23,7 +23,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.storage.wrapper import WrappedChunkStorage
 from siltstone.migration.salvage import salvage_store
-from siltstone.store.assemble import assembled
+from siltstone.store.store_assembly import assembled
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
 

@@ -116,7 +116,7 @@ def _plan(
     session: Session, segment: str, sources: tuple[str, ...], *, in_place: bool, objects: bool
 ) -> list[PlannedFileSegment]:
     from siltstone.migration.files.import_plan import local_root, plan_files, plan_objects
-    from siltstone.store.assemble import storage_of
+    from siltstone.store.store_assembly import storage_of
 
     if not in_place:
         return plan_files(segment, sources)

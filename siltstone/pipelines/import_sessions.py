@@ -14,7 +14,7 @@ from siltstone.core.errors import ChunkError, ChunkStorageFullError, Outcome, Si
 from siltstone.core.records.import_row import ImportState
 from siltstone.pipelines.import_notes import ImportNotes, read_notes
 from siltstone.pipelines.work import PipelineError
-from siltstone.store.assemble import storage_of
+from siltstone.store.store_assembly import storage_of
 
 _DIGEST_BYTES: Final = 16
 

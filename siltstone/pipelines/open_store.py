@@ -19,8 +19,8 @@ from siltstone.core.constants import container_of
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CapabilityError
 from siltstone.core.text import uuid_text
-from siltstone.store.assemble import assembled
 from siltstone.store.blocking.background_loop import BackgroundLoop
+from siltstone.store.store_assembly import assembled
 
 T = TypeVar("T")
 

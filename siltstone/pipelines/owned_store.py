@@ -10,8 +10,8 @@ from pathlib import Path
 from siltstone.container.container import Container
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.text import uuid_text
-from siltstone.store.assemble import Assembly, assembled
 from siltstone.store.blocking.background_loop import BackgroundLoop
+from siltstone.store.store_assembly import Assembly, assembled
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.store.assemble import storage_of
 from siltstone.store.manifest import MANIFEST_NAME, check_uuid, read_manifest
+from siltstone.store.store_assembly import storage_of
 
 
 def worker_store(

@@ -14,8 +14,8 @@ from typing import Final
 from siltstone.core.constants import container_of
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SettingsError, StoreInUseError
-from siltstone.store.assemble import container_count
 from siltstone.store.store import Store, open_store
+from siltstone.store.store_assembly import container_count
 
 PLAN_WAIT_S: Final = 3.0
 """Another write has the container for a moment; an owner that has it for longer is a live one."""

@@ -13,11 +13,11 @@ from siltstone.core.constants import check_segment_name, container_of
 from siltstone.core.errors import SettingsError
 from siltstone.spark.jvm import CLASS_NAME, JarError, find_jar
 from siltstone.spark.local_session import FILE_SYSTEM
-from siltstone.store.assemble import container_count
 from siltstone.store.files.name_match import NameMatch
 from siltstone.store.files.publish import PublishedFiles
 from siltstone.store.settings.units import parse_time
 from siltstone.store.store import Store, open_store
+from siltstone.store.store_assembly import container_count
 
 TTL: Final = "1d"
 

@@ -9,7 +9,7 @@ from siltstone.container.models.segments import ContainerStats
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
 from siltstone.core.text import uuid_text
 from siltstone.metadata.index import checkpoint_position
-from siltstone.store.assemble import Assembly
+from siltstone.store.store_assembly import Assembly
 
 
 def check_local_index(folder: Path, stats: ContainerStats) -> None:

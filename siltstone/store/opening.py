@@ -13,11 +13,11 @@ from siltstone.core.bounded_calls import off_loop
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.storage.uncancellable import run_whole
-from siltstone.store.assemble import OPEN_POOL, Assembly, assembled
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.arguments import check_offset
 from siltstone.store.handles.container_slot import ContainerSlot
 from siltstone.store.handles.stand_ins import read_only_container
+from siltstone.store.store_assembly import OPEN_POOL, Assembly, assembled
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from siltstone.core.error_facts import add_facts
 from siltstone.core.errors import ChunkError, Outcome, StoreExistsError
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.text import uuid_text
-from siltstone.store.assemble import with_deadline
 from siltstone.store.settings.effective import load_settings, storage_place
 from siltstone.store.settings.file import FILE_NAME
 from siltstone.store.settings.plugin_options import first_of, option_errors
@@ -27,6 +26,7 @@ from siltstone.store.settings.template import (
     LOG_FOLDER,
     settings_text,
 )
+from siltstone.store.store_assembly import with_deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

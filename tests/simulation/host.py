@@ -19,10 +19,10 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
 from siltstone.core.fenced_log import LogOwner
 from siltstone.core.records.store_manifest import StoreManifest
-from siltstone.store.assemble import Assembly
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.container_slot import ContainerSlot
 from siltstone.store.opening import open_containers
+from siltstone.store.store_assembly import Assembly
 from tests.simulation.application import Application
 from tests.simulation.asking import Plans
 from tests.simulation.facts import ViolationError

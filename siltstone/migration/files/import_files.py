@@ -38,8 +38,8 @@ from siltstone.migration.files.import_plan import Group, PlannedFileSegment, Sou
 from siltstone.pipelines.import_sessions import in_one_of_two, open_session, serves_repeat
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import Executor
-from siltstone.store.assemble import storage_of
 from siltstone.store.store import Store
+from siltstone.store.store_assembly import storage_of
 
 ADOPTION: Final = "files"
 """The adoption of files that are taken in place, unless the caller names another one."""

@@ -23,8 +23,8 @@ from siltstone.migration.legacy.plan import MARK, Action, MigrationPlan, Planned
 from siltstone.migration.legacy.write_through.begin import LegacyLayout, LegacySegment
 from siltstone.migration.legacy.write_through.layout import can_be_written, name_problem
 from siltstone.migration.source.places import LegacyPlace
-from siltstone.store.assemble import storage_of
 from siltstone.store.store import Store
+from siltstone.store.store_assembly import storage_of
 
 _TAKEN = (Action.IMPORT, Action.GO_ON, Action.DONE)
 

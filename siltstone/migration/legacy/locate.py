@@ -17,8 +17,8 @@ from siltstone.migration.legacy.names import NoLegacyLayoutError
 from siltstone.migration.legacy.plan import migration_name
 from siltstone.migration.source.places import FolderPlace, LegacyPlace, StoragePlace
 from siltstone.migration.source.worker_layout import WorkerLayout
-from siltstone.store.assemble import storage_of
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
+from siltstone.store.store_assembly import storage_of
 
 STORAGE: Final = "storage:"
 """The text before a prefix of keys of the store's own long-term storage."""

@@ -34,8 +34,8 @@ from siltstone.migration.legacy.names import (
 from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE
 from siltstone.migration.legacy.storage_write import CannotWriteError, LegacyStorageWriter
 from siltstone.pipelines.work import FAILED, OK, ItemOutcome
-from siltstone.store.assemble import storage_of
 from siltstone.store.store import Store
+from siltstone.store.store_assembly import storage_of
 
 REAPPEARS: Final = "reappears"
 """The layout shows bytes that were truncated in the store since."""

@@ -46,9 +46,9 @@ from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.store_view import StoreView, store_view
 from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
-from siltstone.store.assemble import Assembly, assembled, open_storage
 from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
+from siltstone.store.store_assembly import Assembly, assembled, open_storage
 
 _OURS: Final = ("data/", "import/", "system/")
 _NAMES: Final = (MANIFEST_NAME, COPY_NAME, MOVED_NAME)

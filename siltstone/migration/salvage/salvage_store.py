@@ -24,11 +24,11 @@ from siltstone.migration.salvage.report import (
     SalvageReport,
 )
 from siltstone.migration.salvage.verdicts import judged, target_name
-from siltstone.store.assemble import open_storage
 from siltstone.store.lost_manifest import highest_container
 from siltstone.store.manifest import check_uuid, read_manifest
 from siltstone.store.opening import open_async_store
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
+from siltstone.store.store_assembly import open_storage
 
 
 def salvage_store(path: Path | str, into: Path | str | None = None) -> SalvageReport:

@@ -25,7 +25,7 @@ from siltstone.core.errors import SiltstoneError
 from siltstone.core.text import counted
 from siltstone.store.admin.scratch_storage import ScratchService, Spending, emptied
 from siltstone.store.admin.storage_probes import PROBES_PREFIX, Probe
-from siltstone.store.assemble import assembled, open_binding
+from siltstone.store.store_assembly import assembled, open_binding
 
 SUITE: Final = "siltstone.testing.chunk_conformance"
 CALLS_MAX: Final = 20_000

@@ -31,7 +31,7 @@ from siltstone.core.text import counted, uuid_text
 from siltstone.journal.journal_state import EPOCH_END, JournalState
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
 from siltstone.metadata.checkpoint import without_options
-from siltstone.store.assemble import Assembly, assembled
+from siltstone.store.store_assembly import Assembly, assembled
 
 _HEADS: Final = Pool(name="siltstone-heads", threads=16)
 

@@ -21,12 +21,12 @@ from siltstone.core.errors import SettingsError
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.storage.first_look import first_look
 from siltstone.core.storage.retries import Retries, RetryingChunkStorage
-from siltstone.store.assemble import paced, with_deadline
 from siltstone.store.settings.effective import resolved_options
 from siltstone.store.settings.file import FILE_NAME, read_settings_file
 from siltstone.store.settings.model import LongTermStorage
 from siltstone.store.settings.plugin_options import first_of, option_errors, validation_errors
 from siltstone.store.settings.sections import Section
+from siltstone.store.store_assembly import paced, with_deadline
 
 _DEFAULTS: Final = ContainerSettings()
 

@@ -36,7 +36,6 @@ from siltstone.core.records.store_manifest import StoreManifest, encode_store_ma
 from siltstone.core.storage.first_look import first_look
 from siltstone.core.storage.optional_verbs import delete_many
 from siltstone.segments.simplified_layout import SIMPLIFIED, holds_simplified
-from siltstone.store.assemble import Assembly
 from siltstone.store.manifest import MANIFEST_NAME, read_manifest
 from siltstone.store.settings.effective import load_settings, storage_place
 from siltstone.store.settings.file import FILE_NAME
@@ -50,6 +49,7 @@ from siltstone.store.site import (
     write_durably,
 )
 from siltstone.store.store import open_store
+from siltstone.store.store_assembly import Assembly
 
 _DRAFT: Final = f".{FILE_NAME}.from-"
 _FIRST: Final = re.compile(re.escape(f".{FILE_NAME}.") + "[0-9a-f]{32}")

@@ -13,9 +13,9 @@ from siltstone.container.models.recovery_report import RecoveryReport, RecoveryS
 from siltstone.container.recovery.lossy_recovery import recover_container
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.text import counted
-from siltstone.store.assemble import Assembly, assembled
 from siltstone.store.local_index import lost_by_index
 from siltstone.store.lost_manifest import check_count, write_anew
+from siltstone.store.store_assembly import Assembly, assembled
 
 
 def recover_store(

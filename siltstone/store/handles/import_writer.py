@@ -18,9 +18,9 @@ from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkStorageFull
 from siltstone.core.storage.block_sums import extend_sums, summed
 from siltstone.core.storage.optional_verbs import PieceError, create_from
 from siltstone.core.whole_number import whole_number
-from siltstone.store.assemble import open_storage
 from siltstone.store.manifest import check_uuid, read_manifest
 from siltstone.store.settings.effective import load_settings
+from siltstone.store.store_assembly import open_storage
 
 if TYPE_CHECKING:
     from typing import SupportsIndex

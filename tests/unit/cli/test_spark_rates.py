@@ -38,7 +38,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:
     """The rate of each client, and how many bytes its calls asked for."""
     found: list[tuple[int, list[int]]] = []
     monkeypatch.setattr(Limiter, "seen", found, raising=False)
-    monkeypatch.setattr("siltstone.store.assemble.Bandwidth", Limiter)
+    monkeypatch.setattr("siltstone.store.store_assembly.Bandwidth", Limiter)
     monkeypatch.setattr("siltstone.migration.source.worker_layout.Bandwidth", Limiter)
     return found
 

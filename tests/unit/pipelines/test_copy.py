@@ -49,7 +49,7 @@ from siltstone.pipelines.work import (
     PipelineError,
     Work,
 )
-from siltstone.store.assemble import open_storage
+from siltstone.store.store_assembly import open_storage
 from tests.support.pipelines.copies import content, copied, verified, write
 from tests.support.stores import chunk_path, flip, make_store
 from tests.unit.pipelines.conftest import text

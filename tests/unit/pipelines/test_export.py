@@ -30,7 +30,7 @@ from siltstone.pipelines.verify_export import (
     TRUNCATED,
 )
 from siltstone.pipelines.work import FAILED, OK
-from siltstone.store.assemble import storage_of
+from siltstone.store.store_assembly import storage_of
 from tests.support.pipelines.exports import FILE_BYTES, exported, files_of, verified
 from tests.support.stores import chunk_path, flip, make_store
 from tests.unit.pipelines.conftest import Fill, text

@@ -28,7 +28,7 @@ from siltstone.events import MalformedEventError
 from siltstone.pipelines import open_store
 from siltstone.spark import record_ends
 from siltstone.spark.stream_options import parse_stream_options
-from siltstone.store.assemble import assembled
+from siltstone.store.store_assembly import assembled
 from tests.support.spark.layouts import expected_lines
 from tests.support.spark.stream import Stream
 

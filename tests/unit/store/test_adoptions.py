@@ -17,7 +17,7 @@ from siltstone.migration.files.import_plan import local_root, plan_files, plan_o
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import SHORT, UNVERIFIED, scrub
 from siltstone.pipelines.store_view import store_view
-from siltstone.store.assemble import storage_of
+from siltstone.store.store_assembly import storage_of
 from tests.support.services.s3_services import new_bucket, options_of
 
 DATA = bytes(range(256)) * 2_000

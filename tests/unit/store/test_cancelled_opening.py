@@ -16,8 +16,8 @@ import siltstone
 import siltstone.store.store
 from siltstone.container.container import Container
 from siltstone.metadata.index import Index
-from siltstone.store.assemble import Assembly
 from siltstone.store.opening import open_async_store
+from siltstone.store.store_assembly import Assembly
 
 HELD_S = 0.3
 

@@ -28,10 +28,10 @@ from siltstone.core.errors import (
     StoreInUseError,
 )
 from siltstone.core.fenced_log import LogOwner
-from siltstone.store.assemble import Assembly
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.container_slot import ContainerSlot
 from siltstone.store.reopener import Reopening
+from siltstone.store.store_assembly import Assembly
 from tests.support import inside
 
 

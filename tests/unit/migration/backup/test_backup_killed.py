@@ -36,7 +36,7 @@ from siltstone.migration.backup.place import BackupPlace
 from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.store import assemble
+from siltstone.store import store_assembly
 from siltstone.store.admin import place_settings, prefilled_init
 from siltstone.store.store import open_store
 from tests.support.migration.backups import (
@@ -160,7 +160,7 @@ def test_a_restore_that_died_anywhere_continues(
     for number in range(40):
         mortal = Mortal(number // 2 if behind else number, after=behind)
         ends = [
-            dying(monkeypatch, (assemble, "load_chunk_storage"), mortal),
+            dying(monkeypatch, (store_assembly, "load_chunk_storage"), mortal),
             dying(monkeypatch, (prefilled_init, "storage_at"), mortal),
         ]
         try:

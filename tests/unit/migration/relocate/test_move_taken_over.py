@@ -19,7 +19,7 @@ from siltstone.container.container import Container
 from siltstone.core.constants import KIB
 from siltstone.core.errors import FencedError, StoreNotFoundError
 from siltstone.migration.relocate.switch import switch_storage
-from siltstone.store.assemble import Assembly
+from siltstone.store.store_assembly import Assembly
 from tests.support.migration.backups import content_of, noise, tmp_path
 from tests.support.migration.moved_store import moved_settings
 from tests.support.stores import make_store

@@ -21,7 +21,7 @@ from siltstone.migration.relocate import switch
 from siltstone.migration.relocate.switch import copy_storage, switch_storage
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import PipelineError
-from siltstone.store.assemble import open_storage
+from siltstone.store.store_assembly import open_storage
 from tests.support.migration.backups import (
     Died,
     Mortal,
