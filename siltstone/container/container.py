@@ -20,7 +20,7 @@ from siltstone.container.check.checker import ContainerSnapshot, check_container
 from siltstone.container.check.examine import examine_chunks
 from siltstone.container.close.owner_end import end_owner
 from siltstone.container.close.settlement import settle
-from siltstone.container.commit.repeats import assured
+from siltstone.container.commit.repeats import confirm_acknowledged
 from siltstone.container.compact.compaction import Compaction
 from siltstone.container.garbage.garbage import GarbageVerbs
 from siltstone.container.health.monitor import ContainerHealth
@@ -478,7 +478,7 @@ class Container:
 
     async def _reading_now(self) -> Reading:
         # An owner that was overtaken would map chunks that are already gone.
-        await assured(self._parts.pipeline, lambda: True)
+        await confirm_acknowledged(self._parts.pipeline, lambda: True)
         return self._reading()
 
     async def _judged(self, error: LostDataError) -> SiltstoneError:

@@ -21,7 +21,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from siltstone.core.layout_store import LayoutChange, NewChunk
-from siltstone.core.records.chunk import Chunk, ended
+from siltstone.core.records.chunk import Chunk, end_chunk
 from siltstone.core.records.layout import Layout
 from siltstone.core.storage.block_reads import read_exactly
 from siltstone.core.storage.block_sums import extend_sums
@@ -127,7 +127,7 @@ def plan_close(layout: Layout, chunk: Chunk) -> LayoutChange:
         segment_id=layout.segment_id,
         before=layout,
         after=replace(layout, last_chunk_id=0),
-        chunks_put=(ended(chunk),),
+        chunks_put=(end_chunk(chunk),),
     )
 
 

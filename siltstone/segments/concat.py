@@ -14,7 +14,7 @@ from dataclasses import replace
 from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import CapabilityError, OffsetError
 from siltstone.core.layout_store import LayoutChange, PackingLayoutStore
-from siltstone.core.records.chunk import Chunk, ended
+from siltstone.core.records.chunk import Chunk, end_chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.storage.late_work import finish
@@ -60,7 +60,7 @@ def plan_concat(
     puts = {chunk.chunk_id: chunk for chunk in dropping.chunks_put}
     gone = {chunk.chunk_id for chunk in dropping.chunks_dropped}
     for chunk_id in {target.last_chunk_id, source.last_chunk_id} - gone - {0}:
-        puts[chunk_id] = ended(puts.get(chunk_id) or chunk_of(chunk_id))
+        puts[chunk_id] = end_chunk(puts.get(chunk_id) or chunk_of(chunk_id))
     return LayoutChange(
         segment_id=target.segment_id,
         before=target,

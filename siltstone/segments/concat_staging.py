@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import OffsetError, SegmentNotSealedError, SegmentSealedError
 from siltstone.core.layout_store import LayoutChange, LayoutStore
-from siltstone.core.records.chunk import Chunk, ended
+from siltstone.core.records.chunk import Chunk, end_chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
@@ -185,7 +185,7 @@ def plan_show(
     ends: Ends, last_chunk: Chunk | None, end: int, extra: tuple[TableEntry, ...]
 ) -> LayoutChange:
     """Plan the transaction that shows everything placed up to ``end`` of the target."""
-    closed = () if last_chunk is None else (ended(last_chunk),)
+    closed = () if last_chunk is None else (end_chunk(last_chunk),)
     return LayoutChange(
         segment_id=ends.target.segment_id,
         before=ends.target,

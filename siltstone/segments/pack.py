@@ -19,7 +19,7 @@ from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import Outcome, SiltstoneError
 from siltstone.core.layout_store import LayoutChange, NewChunk, PackingLayoutStore
 from siltstone.core.records.block_sums import BlockSumsPatch
-from siltstone.core.records.chunk import Chunk, ended
+from siltstone.core.records.chunk import Chunk, end_chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
@@ -153,7 +153,7 @@ def _closing(layout: Layout, chunk_of: Callable[[int], Chunk | None]) -> tuple[C
     """The row that closes the segment's open chunk, which is no longer its last one."""
     last = chunk_of(layout.last_chunk_id) if layout.last_chunk_id else None
     # The row of a shared chunk may change at any time by another segment's transaction.
-    return (ended(last),) if last is not None and last.references == 1 else ()
+    return (end_chunk(last),) if last is not None and last.references == 1 else ()
 
 
 def _change(

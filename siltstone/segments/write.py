@@ -19,7 +19,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.layout_store import LayoutChange, NewChunk
 from siltstone.core.records.block_sums import BlockSumsPatch
-from siltstone.core.records.chunk import Chunk, ended
+from siltstone.core.records.chunk import Chunk, end_chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.table_record import TableEntry
@@ -91,7 +91,7 @@ def plan_commit(
     left = open_chunk is None or not written[0].step.append
     # The row of a shared chunk may change at any time by another segment's transaction.
     if last_chunk is not None and left and last_chunk.references == 1:
-        chunks.append(ended(last_chunk))
+        chunks.append(end_chunk(last_chunk))
     for index, item in enumerate(written):
         length = item.step.end - item.step.start
         is_last = index == len(written) - 1

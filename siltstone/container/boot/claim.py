@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from siltstone.container.boot.log_consistency import (
     check_truncation,
-    compared,
+    compare_newest_checkpoint,
     is_used_log,
     read_known_journal,
 )
@@ -290,7 +290,7 @@ async def replay(
     )
     try:
         await apply_appends(replica, log, scan, environment)
-        boot_state = await compared(boot_state, replica.checkpoint_name, storage)
+        boot_state = await compare_newest_checkpoint(boot_state, replica.checkpoint_name, storage)
     except BaseException:
         await run_whole(environment, INDEX_POOL, index.close)
         raise
@@ -304,7 +304,10 @@ async def scan_log(
     *,
     kept_bytes_max: int = 0,
 ) -> LogScan:
-    """Look at every frame that the log keeps. Raises as ``kept_frames``, and as ``logged``."""
+    """Look at every frame that the log keeps.
+
+    Raises as ``kept_frames``, and as ``decode_logged_frame``.
+    """
     look = partial(
         scan_frames, boot_state=boot_state, environment=environment, kept_bytes_max=kept_bytes_max
     )

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 _INDEX = struct.Struct("<Q")
 
 
-async def compared(
+async def compare_newest_checkpoint(
     boot_state: BootState, name: str | None, storage: AsyncChunkStorage
 ) -> BootState:
     """Compare the newest checkpoint that the log names with the journal.

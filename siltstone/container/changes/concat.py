@@ -17,7 +17,7 @@ from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.concat_guard import ConcatGuard
 from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.pipeline import PIECE_BYTES
-from siltstone.container.commit.repeats import REFUSALS, assured
+from siltstone.container.commit.repeats import REFUSALS, confirm_acknowledged
 from siltstone.container.commit.tombstones import remember
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.flush.write_through_hooks import WriteThrough
@@ -135,7 +135,9 @@ class Concatenator:
             return None
         if tombstone.is_rename or tombstone.target_id != self._rows.pending_find(target):
             return None
-        await assured(self._pipeline, lambda: self._rows.tombstone(source) == tombstone)
+        await confirm_acknowledged(
+            self._pipeline, lambda: self._rows.tombstone(source) == tombstone
+        )
         return tombstone.offset
 
     async def _join_small(self, target: str, source: OpenSegment) -> int:

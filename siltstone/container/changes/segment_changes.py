@@ -15,7 +15,7 @@ from functools import partial
 
 from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.pipeline import Pipeline
-from siltstone.container.commit.repeats import assured
+from siltstone.container.commit.repeats import confirm_acknowledged
 from siltstone.container.commit.tombstones import remember, renamed_before
 from siltstone.container.flush.write_through_hooks import WriteThrough
 from siltstone.container.models.segments import (
@@ -125,7 +125,7 @@ class SegmentVerbs:
                 new, made = self._make(name, attributes)
                 await made
                 return new
-        await assured(self._pipeline, lambda: rows.find(name) is not None)
+        await confirm_acknowledged(self._pipeline, lambda: rows.find(name) is not None)
         if not exist_ok and self._replica.find(name) is not None:
             raise SegmentExistsError("segment exists", segment=name)
         return None
@@ -167,7 +167,9 @@ class SegmentVerbs:
                 await self._pipeline.admit_update()
                 admitted = True
         if state.sealed_length is not None:
-            await assured(self._pipeline, lambda: segment.state.sealed_length is not None)
+            await confirm_acknowledged(
+                self._pipeline, lambda: segment.state.sealed_length is not None
+            )
             return segment
         segment.writable = False
         sealed = replace(state, sealed_length=segment.assigned)
@@ -250,7 +252,7 @@ class SegmentVerbs:
                 if not renamed_before(self._rows, name, new_name):
                     raise
         rows, segment_id = self._rows, self._rows.pending_find(new_name)
-        await assured(self._pipeline, lambda: rows.find(new_name) == segment_id)
+        await confirm_acknowledged(self._pipeline, lambda: rows.find(new_name) == segment_id)
         return await self._appender.existing(new_name)
 
     async def _rename(self, name: str, new_name: str) -> OpenSegment:
@@ -337,7 +339,7 @@ class SegmentVerbs:
         segment.users += 1
         try:
             before = self._replica.writers(segment)[number].row
-            await assured(
+            await confirm_acknowledged(
                 self._pipeline, lambda: self._rows.writer(segment.segment_id, number) is not None
             )
             if before.offset + before.length <= segment.length:
@@ -405,7 +407,7 @@ class TableVerbs:
     async def _exists(self, table: str) -> bool:
         if self._rows.pending_table_id(table) is None:
             return False
-        await assured(self._pipeline, lambda: self._rows.table_id(table) is not None)
+        await confirm_acknowledged(self._pipeline, lambda: self._rows.table_id(table) is not None)
         return True
 
     async def _make(self, table: str) -> None:

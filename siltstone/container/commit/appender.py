@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.pipeline import MARK_BYTES, PIECE_BYTES, Pipeline
-from siltstone.container.commit.repeats import REFUSALS, assured
+from siltstone.container.commit.repeats import REFUSALS, confirm_acknowledged
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.container.state.replica import Replica, advanced
 from siltstone.core.bytes_like import as_bytes, joined_bytes
@@ -219,7 +219,9 @@ class Appender:
     ) -> int:
         """The offset of an append that was assigned before, as the writer's ``row`` tells it."""
         # A refusal, too, rests on what may not be acknowledged yet.
-        await assured(self._pipeline, lambda: row.offset + row.length <= segment.length)
+        await confirm_acknowledged(
+            self._pipeline, lambda: row.offset + row.length <= segment.length
+        )
         other = len(data) != row.length or row.sum not in (None, crc32c(data))
         if sequence < row.sequence or other:
             raise SequenceError(

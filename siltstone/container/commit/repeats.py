@@ -19,7 +19,7 @@ REFUSALS: Final = (BackPressureError, SafeModeError, SegmentSealedError, Storage
 """What may refuse a new call, and says nothing about one that took place before."""
 
 
-async def assured(pipeline: Pipeline, acknowledged: Callable[[], bool]) -> None:
+async def confirm_acknowledged(pipeline: Pipeline, acknowledged: Callable[[], bool]) -> None:
     """Like ``Pipeline.barrier``, for one thing that was assigned: a repeat asks what became of it.
 
     That tier 1 had no room for later work says nothing about it.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from siltstone.container.commit.pipeline import Pipeline
-from siltstone.container.commit.repeats import assured
+from siltstone.container.commit.repeats import confirm_acknowledged
 from siltstone.container.garbage.import_sweep import ImportSweep
 from siltstone.container.garbage.task_dates import is_misdated
 from siltstone.container.imports.checks import check_chunks, check_names, check_outputs
@@ -122,7 +122,7 @@ class Imports:
             await self._pipeline.admit_update()
             row = pending_import(self._tables, name)
         if row is not None:
-            await self._assured(name)
+            await self._confirm_acknowledged(name)
             if row.adoption != (adoption or ""):
                 raise ImportSessionError(
                     "the session is for another adoption", session=name, adoption=row.adoption
@@ -212,7 +212,7 @@ class Imports:
         async with self._lock:
             row = pending_import(self._tables, name)
             if row is None or row.state is not ImportState.OPEN:
-                await self._assured(name)
+                await self._confirm_acknowledged(name)
                 return False
             await self._end(row, ImportState.ABORTED)
         await self._clean(row)
@@ -270,10 +270,12 @@ class Imports:
     def _now_ms(self) -> int:
         return int(self._environment.time() * 1000)
 
-    async def _assured(self, name: str) -> None:
-        """Wait until what is assigned of a session is acknowledged; see ``assured``."""
+    async def _confirm_acknowledged(self, name: str) -> None:
+        """Wait until what is assigned of a session is acknowledged, as ``confirm_acknowledged``."""
         row = pending_import(self._tables, name)
-        await assured(self._pipeline, lambda: acknowledged_import(self._tables, name) == row)
+        await confirm_acknowledged(
+            self._pipeline, lambda: acknowledged_import(self._tables, name) == row
+        )
 
     def _ticket(self, row: ImportRow) -> ImportTicket:
         return ImportTicket(
@@ -294,7 +296,7 @@ class Imports:
         """
         row = pending_import(self._tables, name)
         if row is None or row.state is not ImportState.OPEN:
-            await self._assured(name)
+            await self._confirm_acknowledged(name)
         if row is None:
             raise ImportSessionError("no such import session", session=name)
         if row.state is ImportState.ABORTED:
@@ -318,7 +320,7 @@ class Imports:
         known = pending_import_batch(self._tables, batch.query)
         if known is None or known.batch < batch.number:
             return None
-        await assured(
+        await confirm_acknowledged(
             self._pipeline, lambda: acknowledged_import_batch(self._tables, batch.query) == known
         )
         return ImportBatch(query=known.query, number=known.batch, target=known.target)

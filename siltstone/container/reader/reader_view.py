@@ -12,7 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.boot.claim import scan_log, segment_storage
-from siltstone.container.boot.log_consistency import compared, is_used, read_known_journal
+from siltstone.container.boot.log_consistency import (
+    compare_newest_checkpoint,
+    is_used,
+    read_known_journal,
+)
 from siltstone.container.boot.replay import apply_appends, build_replica
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reads.reads import Reading
@@ -119,7 +123,7 @@ async def build_view(
     )
     try:
         await apply_appends(replica, reader, scan, environment)
-        boot_state = await compared(boot_state, replica.checkpoint_name, storage)
+        boot_state = await compare_newest_checkpoint(boot_state, replica.checkpoint_name, storage)
     except BaseException:
         await run_whole(environment, INDEX_POOL, index.close)
         raise

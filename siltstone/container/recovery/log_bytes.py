@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from siltstone.container.state.logged_frame import logged
+from siltstone.container.state.logged_frame import decode_logged_frame
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import AppendHead
@@ -46,7 +46,7 @@ class LogBytes:
 
     def _take(self, frame: Frame) -> None:
         try:
-            whole = logged(frame)
+            whole = decode_logged_frame(frame)
         except CorruptDataError:
             return  # the replay says so
         for piece in whole.pieces:

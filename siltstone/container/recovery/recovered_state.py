@@ -16,7 +16,7 @@ from siltstone.container.boot.replay import build_replica
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.log_scan import LogScan
-from siltstone.container.state.logged_frame import logged
+from siltstone.container.state.logged_frame import decode_logged_frame
 from siltstone.container.state.replica import Replica
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError
@@ -128,7 +128,7 @@ def tables_continue(frames: Sequence[Frame], table_end: int) -> tuple[int, str]:
     for count, frame in enumerate(frames):
         where = f"frame {frame.index}"
         try:
-            for piece in logged(frame).pieces:
+            for piece in decode_logged_frame(frame).pieces:
                 if not isinstance(piece, TablePiece):
                     continue
                 record = decode_table_record(piece.record, where=where)
@@ -145,7 +145,7 @@ def _flushed(replica: Replica, frames: Sequence[Frame]) -> dict[int, int]:
     ids = {
         piece.segment_id
         for frame in frames
-        for piece in logged(frame).pieces
+        for piece in decode_logged_frame(frame).pieces
         if isinstance(piece, AppendHead)
     }
     return {segment_id: replica.flushed_length(segment_id) for segment_id in ids}
@@ -154,7 +154,7 @@ def _flushed(replica: Replica, frames: Sequence[Frame]) -> dict[int, int]:
 def _apply(replica: Replica, frames: Sequence[Frame]) -> tuple[int, str] | None:
     """Apply ``frames``; on a gap return how many come before it, and what it is."""
     try:
-        replica.apply_all([logged(frame) for frame in frames])
+        replica.apply_all([decode_logged_frame(frame) for frame in frames])
     except CorruptDataError as error:
         count = next(
             count for count, frame in enumerate(frames) if error.where == f"frame {frame.index}"

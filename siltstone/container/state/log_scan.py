@@ -20,7 +20,7 @@ from typing import Final
 
 from siltstone.container.state.boot_state import BootState, check_begin, check_newest
 from siltstone.container.state.exposed_bytes import Exposure
-from siltstone.container.state.logged_frame import LoggedFrame, logged
+from siltstone.container.state.logged_frame import LoggedFrame, decode_logged_frame
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.fenced_log import FencedLog, LogReader
@@ -79,14 +79,14 @@ class LogScan:
         self._kept_from = self._safe_index
 
     def take(self, frame: Frame) -> None:
-        """Look at the next frame. Raises as ``logged``."""
+        """Look at the next frame. Raises as ``decode_logged_frame``."""
         journal_state = self._boot_state.journal_state
         if self.first is None:
             self.first = frame.index
         if journal_state is not None and frame.index == journal_state.newest_index:
             self._epoch_at_newest = frame.epoch
         self.newest, self.newest_epoch = frame.index, frame.epoch
-        whole = logged(frame)
+        whole = decode_logged_frame(frame)
         time_s, made_ms = frame_times(whole, self._environment)
         self.replayed_ms = max(self.replayed_ms, made_ms)
         size = 0
@@ -222,4 +222,4 @@ async def each_frame(
         for frame in batch:
             if newest is not None and frame.index > newest:
                 return
-            apply(logged(frame))
+            apply(decode_logged_frame(frame))

@@ -35,7 +35,7 @@ class LoggedFrame:
         return memoryview(self.body)[head.start : head.start + head.length]
 
 
-def logged(frame: Frame) -> LoggedFrame:
+def decode_logged_frame(frame: Frame) -> LoggedFrame:
     """Decode the pieces of a frame.
 
     Raises:

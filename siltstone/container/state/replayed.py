@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from siltstone.container.state.log_scan import LogScan, frame_times
-from siltstone.container.state.logged_frame import LoggedFrame, logged
+from siltstone.container.state.logged_frame import LoggedFrame, decode_logged_frame
 from siltstone.container.state.table_log import DECODED_BYTES
 from siltstone.container.state.tail import LogSlice, TableTail, TableTailRecord, TailPiece
 from siltstone.core.environment import Environment
@@ -86,7 +86,7 @@ class ReplicaReplay:
             LogLostError: it has other bytes for offsets that have some.
             FormatError: it holds something newer than this version.
         """
-        self.follow(logged(frame))
+        self.follow(decode_logged_frame(frame))
 
     def follow(self, frame: LoggedFrame) -> None:
         """Do as ``apply``, with a frame that is decoded."""

@@ -59,7 +59,7 @@ class Chunk:
         return self.session_id > 0
 
 
-def ended(chunk: Chunk) -> Chunk:
+def end_chunk(chunk: Chunk) -> Chunk:
     """The row of a chunk to which its segment no longer writes.
 
     One in place that is open stays open: its bytes may be followed by others that were written and

@@ -33,7 +33,9 @@ async def test_a_reader_that_fails_at_its_last_step_closes_its_index(
     async with world() as made:
         owner = await made.open()
         await owner.container.close()
-        monkeypatch.setattr("siltstone.container.reader.reader_view.compared", fails)
+        monkeypatch.setattr(
+            "siltstone.container.reader.reader_view.compare_newest_checkpoint", fails
+        )
         monkeypatch.setattr(Index, "close", noted)
         with pytest.raises(ChunkUnavailableError):
             await made.open_reader()
