@@ -119,8 +119,8 @@ ENGINE_MUTANTS = (
     Mutant(
         "the second look at the log begins a frame too late",
         "container/state/log_scan.py",
-        "        return needed\n",
-        "        return needed + 1\n",
+        "        return max(needed, self._safe_index)\n",
+        "        return max(needed, self._safe_index) + 1\n",
     ),
     Mutant(
         "files of the second newest checkpoint go",
