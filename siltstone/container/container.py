@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from siltstone.container.assembly import OwnerParts
 from siltstone.container.boot.claim import Claimed
 from siltstone.container.changes.segment_changes import NewSegment
 from siltstone.container.check.checker import ContainerSnapshot, check_container
@@ -39,6 +38,7 @@ from siltstone.container.models.segments import (
 )
 from siltstone.container.models.settings import CloseFlush
 from siltstone.container.models.tables import UpdatePage
+from siltstone.container.owner_parts import OwnerParts
 from siltstone.container.reads.pinned_maps import PinVerbs, writers_of
 from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.row_pages import RowPage, row_page

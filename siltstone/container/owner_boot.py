@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from siltstone.container.assembly import OwnerParts
 from siltstone.container.boot.claim import (
     Claimed,
     bridged,
@@ -27,6 +26,7 @@ from siltstone.container.close.settlement import OWNERS_MAX
 from siltstone.container.container import Container
 from siltstone.container.flush.write_through_hooks import OpenHooks, refuse_write_through
 from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.owner_parts import OwnerParts
 from siltstone.container.state.log_scan import LOG_POOL
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.chunk_storage import ChunkStorage

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from siltstone.bindings.memory.bucket import Bucket
     from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-    from siltstone.container.assembly import OwnerParts
     from siltstone.container.container import Container
+    from siltstone.container.owner_parts import OwnerParts
     from siltstone.metadata.index import Index
     from siltstone.segments.context import Context
     from siltstone.segments.segment_storage import ChunkedSegmentStorage

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from siltstone.container.assembly import OwnerParts
+from siltstone.container.owner_parts import OwnerParts
 from siltstone.container.state.replica import Replica
 from siltstone.core.errors import ChunkError, FencedError, LogError
 

@@ -7,8 +7,8 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Final
 
-from siltstone.container.assembly import OwnerParts
 from siltstone.container.close.last_statement import state_end
+from siltstone.container.owner_parts import OwnerParts
 from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.storage.uncancellable import closed_in_time
 from siltstone.metadata.checkpoint import INDEX_POOL

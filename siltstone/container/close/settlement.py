@@ -18,7 +18,7 @@ from siltstone.core.constants import MIB
 from siltstone.core.errors import SiltstoneError
 
 if TYPE_CHECKING:
-    from siltstone.container.assembly import OwnerParts
+    from siltstone.container.owner_parts import OwnerParts
 
 logger = logging.getLogger(__name__)
 
