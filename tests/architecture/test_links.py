@@ -16,6 +16,10 @@ SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
 OUR_PATH = re.compile(r"(siltstone|tests|services|docs|bench|examples)(/[\w.-]+)+/?")
 """A path from the root of the repository, without wild cards or places to fill in."""
 
+SHORT_PATHS_IN = ("docs/decisions/", "docs/internals/", "ARCHITECTURE.md")
+"""Documents that name files by their paths below ``siltstone/`` or ``tests/``."""
+PYTHON_FILE = re.compile(r"[\w.-]+(/[\w.-]+)*\.py")
+
 
 def documents() -> Iterator[tuple[Path, str]]:
     """Yield every document that git keeps, without its code blocks."""
@@ -54,6 +58,18 @@ def test_paths_in_documents_exist() -> None:
         for path, text in documents()
         for name in CODE_SPAN.findall(text)
         if OUR_PATH.fullmatch(name) and not (ROOT / name).exists()
+    ]
+    assert missing == []
+
+
+def test_short_paths_in_documents_exist() -> None:
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in documents()
+        if path.relative_to(ROOT).as_posix().startswith(SHORT_PATHS_IN)
+        for name in CODE_SPAN.findall(text)
+        if PYTHON_FILE.fullmatch(name)
+        and not any((ROOT / folder / name).exists() for folder in ("", "siltstone", "tests"))
     ]
     assert missing == []
 
