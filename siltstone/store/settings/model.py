@@ -173,8 +173,8 @@ class CheckpointSettings(Section):
 
     bytes: PositiveSize = knob(
         "checkpoint_bytes",
-        "growth of the table log that starts a checkpoint; 10min start one too, if anything "
-        "changed and the upload is worth it",
+        "growth of the table log that starts a checkpoint; if the upload is worth it, 10min with "
+        "any change start one too, and so do 10s with 4MiB of growth",
     )
 
 
