@@ -1,4 +1,4 @@
-"""Time, chance, ids and threads: everything that a run of the store takes from outside.
+"""Time, randomness, ids and threads: everything that a run of the store takes from outside.
 
 Nothing in core, journal, metadata and container calls a clock, a random source or a thread but
 through an ``Environment``, so a whole store runs on virtual time and repeats from a seed.

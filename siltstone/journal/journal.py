@@ -55,7 +55,7 @@ class Journal:
 
     Args:
         storage: where the files go.
-        environment: gives time and chance for the pauses between attempts.
+        environment: gives time and randomness for the pauses between attempts.
         container: index of the container.
         epoch: of the owner; no other process writes under it.
         lineage: 16 bytes.

@@ -104,7 +104,7 @@ async def upload_index(
     Args:
         index: what to copy.
         storage: where to.
-        environment: gives threads and chance.
+        environment: gives threads and randomness.
         container: index of the container.
         epoch: of the owner.
         known: files of earlier checkpoints that are durable and will not be deleted meanwhile;

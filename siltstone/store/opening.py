@@ -47,7 +47,7 @@ async def open_async_store(
             the tables: tier 1 is asked for nothing, and may be gone. Where long-term storage is
             damaged as well, the newest state that can be built is shown. ``store.stats()`` warns of
             what is missing, segment by segment where that is known. Implies ``read_only``.
-        environment: gives time, chance and threads; ``None`` means the real world.
+        environment: gives time, randomness and threads; ``None`` means the real world.
 
     Raises:
         ValueError: there is no such container, or none is asked for.

@@ -104,7 +104,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualEnvironment:
-    """An ``Environment`` whose time, chance, ids and threads come from one seed.
+    """An ``Environment`` whose time, randomness, ids and threads come from one seed.
 
     Attributes:
         clock: the time; several environments may share one.
@@ -112,7 +112,7 @@ class VirtualEnvironment:
             call for ever, before it has its effect.
 
     Args:
-        seed: what chance begins with.
+        seed: what the random numbers begin with.
         latency: see above.
         clock: a clock to share.
     """

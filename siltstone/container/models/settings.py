@@ -1,4 +1,4 @@
-"""The knobs of a container, with the one default of each and the reason for it."""
+"""The settings of a container, with the one default of each and the reason for it."""
 
 from __future__ import annotations
 

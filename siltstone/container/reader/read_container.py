@@ -677,8 +677,8 @@ async def open_reader(
         log: its tier-1 log; never claimed. A ``NoLog`` shows what long-term storage alone holds,
             as it is now: such a reader follows no owner.
         storage: long-term storage of the store.
-        environment: gives time, chance and threads.
-        settings: its knobs.
+        environment: gives time, randomness and threads.
+        settings: those of the container.
         metrics: takes what is measured.
         index_folders: where an owner on this machine may keep its index, at least one folder.
             They are not touched; this reader's own index lies next to the first, or in a temporary

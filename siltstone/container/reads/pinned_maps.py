@@ -55,7 +55,7 @@ class PinVerbs:
     Args:
         container: its index.
         storage: long-term storage.
-        environment: gives time and chance.
+        environment: gives time and randomness.
         now: what is shown now; raises once the container is closed.
         later: all that is acknowledged at some moment after the call began.
     """

@@ -119,8 +119,8 @@ async def recover_container(
         container: its index in the store.
         new_log: gives handles of its tier-1 log; each is closed here.
         storage: long-term storage of the store; closed here.
-        environment: gives time, chance and threads.
-        settings: knobs of the container.
+        environment: gives time, randomness and threads.
+        settings: those of the container.
         owner: what to say about who did it.
         accept_loss: write; otherwise the report is all.
         takeover: do it although a live owner of the older log is known; it is fenced.

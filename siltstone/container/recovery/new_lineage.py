@@ -201,8 +201,8 @@ async def write_beginning(
         cut: the state, its tails included; what they hold goes into chunks. Changed here.
         journal: of the new lineage, in an epoch that no owner has.
         storage: long-term storage, which has the chunks that the state names.
-        environment: gives time, threads and chance.
-        settings: knobs.
+        environment: gives time, threads and randomness.
+        settings: those of the container.
         scratch: a folder for a copy of the index.
         owner: what to say about who did it.
         put_back: bytes that chunks of the state have lost; they go into new ones.

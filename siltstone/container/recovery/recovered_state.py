@@ -71,7 +71,7 @@ async def build_cut(
         system: reads the table log.
         storage: holds the index files.
         environment: gives threads.
-        settings: knobs.
+        settings: those of the container.
         folder: for the index; what is there goes.
 
     Raises:

@@ -99,8 +99,8 @@ async def restore_container(
         source: holds the index files; closed here.
         new_log: gives handles of its tier-1 log; each is closed here.
         storage: long-term storage of the new store; closed here.
-        environment: gives time, chance and threads.
-        settings: knobs of the container.
+        environment: gives time, randomness and threads.
+        settings: those of the container.
         owner: what to say about who did it.
 
     Raises:

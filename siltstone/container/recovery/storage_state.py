@@ -133,7 +133,7 @@ async def newest_cut(
         frames: of an older log; see ``build_cut``.
         storage: long-term storage.
         environment: gives threads.
-        settings: knobs.
+        settings: those of the container.
         folder: for the index; what is there goes.
 
     Raises:

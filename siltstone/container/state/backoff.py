@@ -36,7 +36,7 @@ class Backoff:
         suspended: whether work of this kind should rest now, whether it failed or not.
 
     Args:
-        environment: gives time and chance.
+        environment: gives time and randomness.
         suspended: asked whenever it might work; by default it never rests.
     """
 

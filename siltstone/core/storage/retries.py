@@ -64,7 +64,7 @@ class RetryingChunkStorage(WrappedChunkStorage):
 
     Args:
         inner: closed by ``close``.
-        environment: gives time, chance and the wait.
+        environment: gives time, randomness and the wait.
         retries: how often.
         place: facts that say where the service is, such as a bucket; added to errors that are about
             the service and not about a chunk. No secret.

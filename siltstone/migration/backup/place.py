@@ -93,7 +93,7 @@ class BackupPlace(Closing):
 
     Args:
         storage: the place; closed by ``close``.
-        environment: gives chance.
+        environment: gives randomness.
         store_id: of the store, 16 bytes.
 
     Attributes:

@@ -84,7 +84,7 @@ class FilePublisher:
         slots: the containers that are open here.
         slot_of: finds that of a segment by its name.
         store_id: of the store.
-        environment: gives time and chance.
+        environment: gives time and randomness.
         read_only: segments are not flushed first.
     """
 

@@ -101,7 +101,7 @@ class EffectiveSettings:
         upload_rate: bytes a second that this process writes at most; ``None`` without a limit.
         download_rate: bytes a second that it reads; alike.
         index_folder: absolute folder of the local indexes.
-        container: the knobs of every container.
+        container: the settings of every container.
         metrics: what is measured, and where it is shown.
     """
 

@@ -1,6 +1,6 @@
 """A chunk storage that takes time, as a service at the other end of a link does.
 
-The time comes from the environment's clock and chance: on virtual time a test plays hours of it
+The time comes from the environment's clock and randomness: on virtual time a test plays hours of it
 from a seed, and a benchmark waits for real.
 """
 
@@ -46,7 +46,7 @@ class SlowChunkStorage(WrappedChunkStorage):
 
     Args:
         inner: closed by ``close``.
-        environment: gives chance and the waits.
+        environment: gives randomness and the waits.
         slowness: see above.
     """
 
