@@ -65,7 +65,7 @@ RELIEF_PARALLEL = 256
 class SegmentVerbs:
     """State changes of the segments of one container.
 
-    Args, besides its neighbours:
+    Args (the others are parts of this owner):
         wake: called when the segment flusher or the task runner has something new to do.
     """
 

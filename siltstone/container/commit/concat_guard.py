@@ -30,7 +30,7 @@ def undo_task(target_id: int) -> Task:
 class ConcatGuard:
     """The joins of one owned container that are on their way.
 
-    Args, besides its neighbours:
+    Args (the others are parts of this owner):
         on_undo: called when one failed and may have left something to undo.
     """
 

@@ -91,7 +91,7 @@ class Optimiser:
         backoff: why it last failed.
         rewritten: chunks that were made, since this owner opened.
 
-    Args, besides its neighbours:
+    Args (the others are parts of this owner):
         is_busy: whether a segment's layout must be left alone for now.
         suspended: whether it should rest.
     """

@@ -45,7 +45,7 @@ class Checkpointer:
     Attributes:
         cleanup: drops after each checkpoint what it made unnecessary.
 
-    Args, besides its neighbours:
+    Args (the others are parts of this owner):
         wanted: whether to write one as soon as possible, whatever its age: the boot found damage
             that a new one replaces.
     """

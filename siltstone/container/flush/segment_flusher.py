@@ -82,7 +82,7 @@ class FlushLog(LogWriter, Protocol):
 class SegmentFlusher:
     """Flushes the segments of one owned container.
 
-    Args, besides its neighbours:
+    Args (the others are parts of this owner):
         awake: set when there may be something to flush.
         suspended: whether flushes in the background should rest.
     """

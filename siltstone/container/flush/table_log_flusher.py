@@ -27,7 +27,7 @@ _INDEX = struct.Struct("<Q")
 class TableLogFlusher:
     """Flushes the table log and truncates tier 1 after it.
 
-    Args, besides its neighbours:
+    Args (the others are parts of this owner):
         awake: set when a flush may be due.
         suspended: whether flushes in the background should rest.
     """

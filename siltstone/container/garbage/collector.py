@@ -88,7 +88,7 @@ class Collector:
         backoff: why it last failed.
         lock: held while tasks are carried out.
 
-    Args, besides its neighbours:
+    Args (the others are parts of this owner):
         imports: carries out tasks of import sessions.
         awake: set when there may be something to do.
         on_trimmed: called with the id of a segment whose dead extents are gone.

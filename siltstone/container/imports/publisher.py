@@ -69,7 +69,7 @@ class _ChangedError(Exception):
 class Publisher:
     """Carries out the commits of import sessions of one container, one at a time.
 
-    Args, besides its neighbours:
+    Args (the others are parts of this owner):
         on_joined: called with the id of a segment that got extents.
         on_garbage: called when hidden segments are to be removed.
     """

@@ -61,7 +61,7 @@ KEPT_MS = 24 * 3600 * 1000
 class Imports:
     """The import sessions of one owned container.
 
-    Args, besides its neighbours:
+    Args (the others are parts of this owner):
         check_allowed: called with the name of an adoption, or ``""``; raises if a session must not
             be opened or committed.
     """
