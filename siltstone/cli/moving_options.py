@@ -81,7 +81,7 @@ def on_options(verb: F) -> F:
 
 
 def executor_options(verb: F) -> F:
-    """The same for a verb that works on Spark unless it is told otherwise."""
+    """Where a verb works, which is on Spark unless it is told otherwise, and how fast."""
     return executor_option(_spark_options(verb))
 
 

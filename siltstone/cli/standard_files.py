@@ -52,7 +52,7 @@ def write_whole() -> None:
 
 
 def _whole(file: io.TextIOWrapper) -> io.TextIOWrapper:
-    """The same file, which keeps its bytes as long as it did before."""
+    """Make a text file write whole; it keeps its bytes as long as it did before."""
     inner: Any = file.buffer
     raw = inner if isinstance(inner, io.RawIOBase) else inner.raw
     if not isinstance(raw, io.FileIO):  # a console of another system

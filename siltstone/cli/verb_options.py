@@ -102,5 +102,5 @@ def add_common_options(command: click.Command) -> None:
 
 
 def add_common_options_to_root(command: click.Command) -> None:
-    """The same for what has the verbs, which get theirs when they are loaded."""
+    """Let the root command take the common options; its verbs get theirs when they are loaded."""
     command.params.extend([_json_option(), *_options()])

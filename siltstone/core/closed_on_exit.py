@@ -61,7 +61,7 @@ class Closing(ABC):
 
 
 class AsyncClosing(ABC):
-    """The same for ``async with``."""
+    """The end of an ``async with`` block closes it, also when the block failed."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -181,7 +181,7 @@ class TendedLog(Protocol):
     """What a log offers besides ``FencedLog`` when other work makes its appends quicker."""
 
     def tend(self) -> float:
-        """Do some of that work; return after how many seconds to call again, above 0.
+        """Do some work that makes appends quicker; return the seconds until the next call, above 0.
 
         On a thread of its own, while other calls may run. A handle that is not claimed does
         nothing. No append needs it.

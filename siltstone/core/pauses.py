@@ -57,7 +57,7 @@ class Stop:
             raise StoppedError
 
     def run(self, work: Callable[[], T]) -> T:
-        """Do some work on this thread, and end it at its next pause once ``set`` was called.
+        """Run ``work`` on this thread, and end it at its next pause once ``set`` was called.
 
         Raises:
             StoppedError: that was so; whatever the work had not done is not done.

@@ -101,7 +101,7 @@ def walk_forward(
 def walk_backward(
     rows: rocksdict.RdictIter, low: bytes, high: bytes, limit: int, bytes_max: int
 ) -> list[tuple[bytes, Entry]]:
-    """The same from the last entry on."""
+    """Entries of ``[low, high)`` from the last one on, until either limit is reached."""
     rows.seek_for_prev(high)
     if rows.valid() and rows.key() == high:
         rows.prev()

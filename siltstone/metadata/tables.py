@@ -170,7 +170,7 @@ class Tables:
         return self.assign_encoded(entries, encode_entries(entries))
 
     def assign_encoded(self, entries: Sequence[TableEntry], encoded: bytes) -> AssignedUpdate:
-        """The same for a caller that knows what ``encode_entries`` makes of the entries."""
+        """Give an update its place, where ``encoded`` is what ``encode_entries`` makes of it."""
         record, crc = encode_record(encoded, len(entries), self._version, self._running_crc)
         version = self._version + len(record)
         changes = self._changes(entries, version)

@@ -17,7 +17,7 @@ READ_BYTES: Final = MIB
 """Read and split at a time: small enough to stay in the cache between the two."""
 
 FAR_READ_BYTES: Final = 8 * MIB
-"""The same of a service at the other end of a network, where each read is a request."""
+"""Read and split at a time from a service across a network, where each read is a request."""
 
 READ_BYTES_MAX: Final = 64 * MIB
 LOOK_UPS_MAX: Final = 3

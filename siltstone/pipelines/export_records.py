@@ -88,7 +88,7 @@ def _blocks(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[p
 
 
 def in_steps(tables: Iterable[pyarrow.Table], rows: int) -> Iterator[pyarrow.Table]:
-    """The same rows, this many at a time, so that two ways to read them can be compared."""
+    """Yield rows of tables, this many at a time, so that two ways to read them can be compared."""
     held: list[pyarrow.Table] = []
     count = 0
     for table in tables:

@@ -123,7 +123,7 @@ async def _results(
 
 
 def _probed(packs: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
-    """The same, the first one in two: it is soon known whether there is anything to wait for."""
+    """The packs, the first one in two parts: it is soon known whether a pack has to wait."""
     source = iter(packs)
     first = next(source, ())
     yield from (part for part in (first[:_PROBE_ITEMS], first[_PROBE_ITEMS:]) if part)
@@ -175,7 +175,7 @@ class _Turns:
 
 
 def _do(stop: Stop, step: Step, pack: Sequence[Item]) -> list[ItemOutcome]:
-    """The same as long as the caller waits for it. Raises ``StoppedError``."""
+    """Do a pack as long as the caller waits for it. Raises ``StoppedError``."""
     outcomes = []
     for item in pack:
         stop.check()

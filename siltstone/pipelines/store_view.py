@@ -105,7 +105,7 @@ class StoreView:
         return self._store.ask(name, lambda container: container.info(name))
 
     def now(self, info: SegmentInfo) -> SegmentInfo:
-        """The same segment as it is now. Raises ``SegmentNotFoundError`` if it was deleted."""
+        """What a segment is like now. Raises ``SegmentNotFoundError`` if it was deleted."""
         self.refresh()
         return same_segment(info.segment_id, self._info(info.name))
 

@@ -41,7 +41,7 @@ _COMPARED_BYTES: Final = 64 * KIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedItem:
-    """The same bytes in two stores.
+    """A range of bytes that should be the same in two stores.
 
     Attributes:
         ours: in the source.

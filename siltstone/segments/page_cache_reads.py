@@ -71,7 +71,7 @@ class ReadPlace:
         return done
 
     def read_all(self, offset: int, view: memoryview, share: Share) -> bool:
-        """Like ``read``, of any number of bytes; not for the thread of a loop."""
+        """Read any number of bytes as ``read`` does; not for the thread of a loop."""
         near = self.near
         if near.ahead.wants(self.segment_id, offset):
             return False
@@ -188,7 +188,7 @@ class NearReads:
         return None
 
     def _read_verified(self, place: ReadPlace, begin: int, view: memoryview, most: int) -> bool:
-        """Like ``read_one``, whatever is remembered."""
+        """Read and compare whole blocks, whatever is remembered of them."""
         chunk, end = place.chunk, begin + len(view)
         if not self._verifies:
             return self._read_now(chunk.name, begin, view) is not None

@@ -37,7 +37,7 @@ The last of several takes the rest with it, and so less than twice as much.
 """
 
 NEAR_PART_BYTES = 4 * MIB
-"""The same where the kernel may have the bytes in memory, and a call costs only its thread."""
+"""What one call reads where the kernel may have the bytes in memory: it costs only its thread."""
 
 DIRECT_BYTES_MIN = MIB
 """Fewer bytes are copied out of whole blocks by one call, not read in place by three."""

@@ -70,7 +70,7 @@ class LastReads:
     async def noted(
         self, store: OpenStore, infos: Infos, before: Positions, positions: Positions
     ) -> dict[str, StreamPosition]:
-        """The same positions with the sums of what is before them; one that stays is the same."""
+        """Add the sums of what is before each position; one that has not moved stays as it is."""
         result: dict[str, StreamPosition] = {}
         ranges: list[Bytes] = []
         for name, position in positions.items():

@@ -218,7 +218,7 @@ class StreamPlan:
         return max(position.offset, length if segment_id == info.segment_id else 0)
 
     def _in_turn(self, names: list[str]) -> list[str]:
-        """The same names, each first in its turn, so that a limit on rows starves none."""
+        """Turn the list of names: each is first in its turn, so a limit on rows starves none."""
         self._turn += 1
         begin = self._turn % len(names) if names else 0
         return names[begin:] + names[:begin]

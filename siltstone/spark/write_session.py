@@ -28,7 +28,7 @@ class WriteSession:
     seen: Mapping[str, ReplacedIs] = field(default_factory=dict)
 
     def of(self, names: Iterable[str]) -> WriteSession:
-        """The same, with what concerns these segments."""
+        """This session with only what concerns the segments of these names."""
         return replace(self, seen={name: self.seen[name] for name in names if name in self.seen})
 
     def replaced(self, name: str) -> ReplacedIs:

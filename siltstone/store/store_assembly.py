@@ -80,7 +80,7 @@ class Assembly:
 
     Attributes:
         settings: of the store.
-        environment: gives time, chance and threads.
+        environment: gives time, randomness and threads.
         manifest: what long-term storage says of the store.
         manifest_lost: why ``manifest`` is not what long-term storage says; empty when it is.
         owner: how this owner describes itself to others; no two are the same.
@@ -215,7 +215,7 @@ class Assembly:
             raise
 
     def _cached(self, storage: ChunkStorage) -> ChunkStorage:
-        """The same storage, read through the cache that all containers share, if there is one."""
+        """Let storage be read through the cache that all containers share, if there is one."""
         folder = self.settings.cache_folder
         if folder is None:
             return storage
@@ -262,7 +262,7 @@ def open_storage(
 
     Args:
         settings: of the store.
-        environment: gives time, chance and waits.
+        environment: gives time, randomness and waits.
         bandwidths: for a client that gets a bridge, which itself sends again what was throttled or
             has no bandwidth. Without one, throttled calls are repeated here.
         metrics: takes what is measured of requests.
@@ -287,7 +287,7 @@ def open_storage(
 def with_deadline(
     storage: ChunkStorage, environment: Environment, settings: ContainerSettings
 ) -> ChunkStorage:
-    """The same storage, with the deadlines of the settings, for callers that block."""
+    """Give storage the deadlines of the settings, for callers that block."""
     return DeadlineChunkStorage(
         storage,
         environment,
@@ -315,7 +315,7 @@ def storage_of(path: Path | str, rate: int | None = None) -> ChunkStorage:
 
 
 def paced(storage: ChunkStorage, environment: Environment, rate: int) -> ChunkStorage:
-    """The same storage, moving this many bytes a second at most, for work that can wait."""
+    """Let storage move this many bytes a second at most, for work that can wait."""
     bandwidth = Bandwidth(environment, rate, small_wait_s=float("inf"))
     bandwidths = Bandwidths(up=bandwidth, down=bandwidth, longest_s=float("inf"))
     return LimitedChunkStorage(storage, environment, bandwidths)
@@ -352,7 +352,7 @@ def assembled(
 
     Args:
         path: the settings file, or its folder.
-        environment: gives time, chance and threads.
+        environment: gives time, randomness and threads.
         without_manifest: where ``system/store`` is missing or damaged, take what other files say,
             and say why in ``manifest_lost`` of the result.
 

@@ -207,7 +207,7 @@ def _grouped(service: Service, between: Between, parts: Sequence[Made]) -> Made:
 
 
 def _before_target(error: ChunkError) -> ChunkError:
-    """The same error, which says of the target that it was not made."""
+    """Let an error of an earlier step say of the target that it was not made."""
     if isinstance(error, ChunkExistsError):
         return ChunkUnavailableError(
             "another join uses the same name", chunk=error.chunk, operation=error.operation

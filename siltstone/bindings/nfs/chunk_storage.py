@@ -108,7 +108,7 @@ class NfsChunkStorage:
         self._create(place, lambda fd: write_durably(self._calls, fd, buffers, 0))
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
-        """The same with bytes as they come; see ``StreamedCreates``."""
+        """Create a chunk with bytes as they come; see ``StreamedCreates``."""
         place = self._place(name, "create")
         if length < 1:
             raise ValueError("a chunk has one byte at least")

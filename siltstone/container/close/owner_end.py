@@ -41,7 +41,7 @@ async def end_owner(
 async def _ended(
     parts: OwnerParts, background: asyncio.Future[None] | None, pipeline: asyncio.Future[None]
 ) -> int:
-    """Do so, and return how many calls to long-term storage hung, except the last statement."""
+    """End an owner; return how many calls to long-term storage hung before the last statement."""
     hanging = 0
 
     async def state() -> None:

@@ -134,7 +134,7 @@ async def _settle(parts: OwnerParts, choice: CloseFlush, log_end: int) -> None:
 
 
 async def _carry_out(parts: OwnerParts, plan: Settlement) -> None:
-    """Do so. Work that runs is committed in any case: a chunk without its row would be garbage."""
+    """Do what a close settles: first what runs, since a chunk without its row would be garbage."""
     await parts.segment_flusher.finish()
     if plan.flush:
         await parts.pipeline.barrier()

@@ -1,4 +1,4 @@
-"""What nearly every part of an owned container works with."""
+"""What several parts of an owned container work with, as one value."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerContext:
-    """What always travels together.
+    """What parts of an owner need to commit, to reach storage, and to see a newer owner.
 
     Attributes:
         pipeline: commits what the parts change.
         storage: long-term storage.
-        environment: gives time, chance and threads.
-        settings: the knobs of the container.
+        environment: gives time, randomness and threads.
+        settings: those of the container.
         fence: precedes what destroys anything.
     """
 

@@ -32,7 +32,7 @@ async def delete_chunks(storage: AsyncChunkStorage, names: Sequence[str]) -> dic
 async def delete_in_order(
     storage: AsyncChunkStorage, names: Sequence[str]
 ) -> dict[str, ChunkError]:
-    """The same, one after the other: at any moment those that are left are the last ones."""
+    """Delete chunks one after the other, so that what is left at any moment are the last ones."""
     failed: dict[str, ChunkError] = {}
     for name in names:
         failed.update(await delete_chunks(storage, [name]))

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 FREE_LEAVE: Final = 1.25
 """Safe mode ends when a quarter more is free than it begins at; else it would come and go."""
 USED_LEAVE: Final = 0.9
-"""Likewise when a tenth less is used."""
+"""Safe mode ends when a tenth less is used than it begins at."""
 SHORT_INTERVAL_S: Final = 10.0
 """How often room is looked at in safe mode, at least."""
 

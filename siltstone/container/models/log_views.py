@@ -81,7 +81,7 @@ def condition_of(log: FencedLog) -> LogCondition:
 
 
 def doubts_of(log: FencedLog) -> tuple[str, ...]:
-    """The same, as lines for people. Blocking; raises ``LogError``."""
+    """What a log says of its place, as lines for people. Blocking; raises ``LogError``."""
     condition = condition_of(log)
     refused = [condition.damage] if condition.damage else []
     refused += condition.refusals

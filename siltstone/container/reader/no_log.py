@@ -18,7 +18,7 @@ class _NoFrames:
         return 0
 
     def end(self) -> int:
-        """As in a log without history."""
+        """Answer as a log without history."""
         return 0
 
     def read(self, from_index: int) -> Iterator[Frame]:

@@ -40,7 +40,7 @@ class BootState:
     repaired: bool = False
 
     def starting_at(self, checkpoint: Checkpoint) -> BootState:
-        """The same, with the index of another checkpoint."""
+        """This state with the index of another checkpoint."""
         return replace(
             self,
             index_files=checkpoint.index_files,
@@ -49,11 +49,11 @@ class BootState:
         )
 
     def starting_empty(self) -> BootState:
-        """The same, with the empty index that the first table update continues."""
+        """This state with the empty index that the first table update continues."""
         return replace(self, index_files=(), index_version=0, index_crc=0)
 
     def warned(self, *warnings: str) -> BootState:
-        """The same, with more to tell; what is known already is told once."""
+        """This state with more warnings; one that is known already is told once."""
         return replace(self, warnings=tuple(dict.fromkeys((*self.warnings, *warnings))))
 
 
@@ -178,8 +178,8 @@ def check_frames(boot_state: BootState, frames: Sequence[Frame]) -> None:
         check_newest(boot_state, frames[position].epoch)
 
 
-def check_newest(boot_state: BootState, epoch: int | None) -> None:
-    """Do as ``check_frames``, with the epoch of the frame at the newest index that is known.
+def check_newest(where: BootState, epoch: int | None) -> None:
+    """Refuse a log whose frame at the newest known index is of another, later ``epoch``.
 
     ``None`` if the log has no such frame any more.
     """

@@ -9,7 +9,7 @@ from siltstone.core.fenced_log import FencedLog, PlacedLog
 
 
 def located(error: LogLostError, log: FencedLog) -> LogLostError:
-    """The same error with the place of ``log``, if it does not name that yet.
+    """Put the place of ``log`` into an error that does not name it yet.
 
     Where there is no such place, nothing tells that anything is lost, so the error says that first.
 

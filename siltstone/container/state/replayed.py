@@ -89,7 +89,7 @@ class ReplicaReplay:
         self.follow(decode_logged_frame(frame))
 
     def follow(self, frame: LoggedFrame) -> None:
-        """Do as ``apply``, with a frame that is decoded."""
+        """Apply the next frame, which is decoded; it raises what ``apply`` raises."""
         self._apply_tables(frame)
         self._expose(frame)
         if self.append_from(frame) and self.kept is not None:

@@ -145,7 +145,7 @@ class Replica(ReplicaReplay):
         return self.rows.layout(segment_id).storage_length
 
     def flushed_if_alive(self, segment_id: int) -> int | None:
-        """The same; ``None`` for a segment that is gone or deleted."""
+        """How much of a segment lies in chunks; ``None`` if it is gone or deleted."""
         state = self.rows.state(segment_id)
         return None if state is None or state.deleted else self.flushed_length(segment_id)
 
@@ -169,7 +169,7 @@ class Replica(ReplicaReplay):
         return segment.writers
 
     def acknowledged_writers(self, segment: OpenSegment) -> dict[int, WriterRow]:
-        """The same without what is in flight."""
+        """The rows of exactly-once writers, without what is in flight."""
         rows = {row.number: row for row in self.rows.writers(segment.segment_id)}
         for piece in segment.tail.pieces:
             for mark in piece.marks:

@@ -103,7 +103,7 @@ def _answer(
 def timed_pools(
     pools: Mapping[str, Any], seconds: float, part: Any = TimedAnswers
 ) -> dict[str, Any]:
-    """The same pools of ``urllib3``, by scheme, of connections whose answers are timed."""
+    """Make pools of ``urllib3``, by scheme, of connections whose answers are timed."""
     return {scheme: _timed_pool(pool, seconds, part) for scheme, pool in pools.items()}
 
 

@@ -39,7 +39,7 @@ class Translation:
 
     @contextmanager
     def change(self, target: Target, *, changes: bool = True) -> Iterator[None]:
-        """The same for a request that changes ``target``, and is not sent after the deadline."""
+        """Translate errors of a request that changes ``target``, not sent after the deadline."""
         with self(target.name, target.operation):
             target.deadline.check()
         with self(target.name, target.operation, changes=changes):

@@ -194,7 +194,7 @@ def _is_plain(name: object, buffer: object) -> bool:
 
 
 def uncached(storage: ChunkStorage) -> ChunkStorage:
-    """The same storage without a cache: for callers that have to know what the service holds."""
+    """The storage below the cache, for callers that have to know what the service holds."""
     return storage.inner if isinstance(storage, CachedChunkStorage) else storage
 
 

@@ -57,7 +57,7 @@ def _free(calls: FileCalls, fd: int, begin: int, end: int) -> None:
 
 
 def _pieces(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
-    """The same bytes in pieces of ``OUT_BYTES``, the last one smaller."""
+    """Cut the bytes of buffers into pieces of ``OUT_BYTES``, the last one smaller."""
     pieces: list[list[Buffer]] = [[]]
     room = OUT_BYTES
     for buffer in buffers:

@@ -16,7 +16,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def logged(storage: ChunkStorage, environment: Environment) -> ChunkStorage:
-    """The same storage, whose calls are logged if logs of this detail are on; else itself."""
+    """Let the calls of storage be logged if logs of this detail are on."""
     return LoggedChunkStorage(storage, environment) if _log.isEnabledFor(logging.DEBUG) else storage
 
 

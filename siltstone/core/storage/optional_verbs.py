@@ -256,7 +256,7 @@ _WHOLE: Final = PieceRoom()
 
 
 def checked_pieces(length: int, pieces: Iterable[Buffer]) -> Iterator[Buffer]:
-    """The same pieces; whatever is wrong with them is a ``PieceError``."""
+    """Yield pieces as they come; whatever is wrong with them is a ``PieceError``."""
     left = length
     try:
         for piece in pieces:

@@ -92,7 +92,7 @@ def _is_appended(storage: ChunkStorage, name: str, runs: Iterator[memoryview]) -
 
 
 def _runs(pieces: Iterable[Buffer], run_bytes: int) -> Iterator[memoryview]:
-    """The same bytes in runs of ``run_bytes``, the last one shorter, in one buffer."""
+    """Yield the bytes of pieces in runs of ``run_bytes``, the last one shorter, in one buffer."""
     room = memoryview(bytearray(run_bytes))
     end = 0
     for piece in pieces:

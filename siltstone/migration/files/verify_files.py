@@ -80,7 +80,7 @@ def _planned(view: StoreView, segment: PlannedFileSegment) -> dict[FileRun, Segm
 
 
 def _found(view: StoreView, segment: PlannedFileSegment) -> dict[FileRun, SegmentRange] | str:
-    """The same from one look; raises when the segment is truncated meanwhile."""
+    """The runs of the files, or what is wrong, by one look; raises if the segment is truncated."""
     info = view.segments([segment.name])[0]
     if info.length < segment.length:
         return f"it has {counted(info.length, 'byte')}, and its files have {segment.length:,}"

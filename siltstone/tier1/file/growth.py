@@ -64,7 +64,7 @@ class Growth:
         self._appended = appended
 
     def look(self, appended: int) -> None:
-        """Do as ``note``, and let the rate forget what is long ago; now and then, by one thread."""
+        """Note the bytes so far, and let the rate forget old ones; now and then, by one thread."""
         self._appended = appended
         now = self._monotonic()
         if now - self._newer[0] >= _WINDOW_S:

@@ -144,7 +144,7 @@ def marker_epoch(folder: LogFolder) -> int:
 
 
 def told_epoch(folder: LogFolder) -> int:
-    """The same where the marker can be read, else 0: it tells no more than one that is gone.
+    """The epoch that may acknowledge, or 0 where no marker can be read: none is as good as gone.
 
     For callers that acknowledge nothing and remove nothing because of it.
     """

@@ -67,7 +67,7 @@ def read_end(
 def read_to_damage(
     folder: LogFolder, header: LogFileHeader, after: LogEnd | None = None
 ) -> tuple[LogEnd, int, CorruptDataError | None]:
-    """Do as ``read_end``, and return besides why the next frame is damaged, if it is.
+    """Read a file to its end, and return also why the next frame is damaged, if it is.
 
     Raises:
         OSError: a call failed.
