@@ -143,8 +143,8 @@ async def read_journal(
 
 async def read_opened_journal(
     storage: AsyncChunkStorage, environment: Environment, container: int, below_epoch: int
-) -> Recovered | None:
-    """Recover the journal, and tell a container that is new from one whose journal is gone.
+) -> JournalState | None:
+    """Read the journal, and tell a container that is new from one whose journal is gone.
 
     Raises:
         CorruptDataError: as ``read_journal``; or no journal is left, and something is there that

@@ -19,7 +19,7 @@ REFUSALS: Final = (BackPressureError, SafeModeError, SegmentSealedError, Storage
 """What may refuse a new call, and says nothing about one that took place before."""
 
 
-async def assured(pipeline: Pipeline, acknowledged: Callable[[], bool]) -> None:
+async def confirm_acknowledged(pipeline: Pipeline, acknowledged: Callable[[], bool]) -> None:
     """Confirm this owner for the answer to a repeat, which asks what became of one assigned thing.
 
     That tier 1 had no room for later work says nothing about it.

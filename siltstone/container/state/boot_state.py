@@ -178,7 +178,7 @@ def check_frames(boot_state: BootState, frames: Sequence[Frame]) -> None:
         check_newest(boot_state, frames[position].epoch)
 
 
-def check_newest(where: BootState, epoch: int | None) -> None:
+def check_newest(boot_state: BootState, epoch: int | None) -> None:
     """Refuse a log whose frame at the newest known index is of another, later ``epoch``.
 
     ``None`` if the log has no such frame any more.
