@@ -7,6 +7,7 @@ through an ``Environment``, so a whole store runs on virtual time and repeats fr
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
 import time
@@ -33,6 +34,18 @@ class Pool:
 
     name: str
     threads: int
+
+
+_POOL_NUMBERS = itertools.count(1)
+
+
+def own_pool(prefix: str, threads: int) -> Pool:
+    """Return a pool that is equal to no other of this process, also after its owner has ended.
+
+    An environment keeps the threads of a pool until it closes. With a name that returns, as
+    ``id`` does, a new owner could get the one thread that an old one left in a call that hangs.
+    """
+    return Pool(name=f"{prefix}-{next(_POOL_NUMBERS)}", threads=threads)
 
 
 class Environment(Protocol):

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from siltstone.core.environment import Environment, Pool
+from siltstone.core.environment import Environment, own_pool
 from siltstone.core.errors import LogError
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class LogCalls:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._pool = Pool(name=f"log-{id(self):x}", threads=1)
+        self._pool = own_pool("log", 1)
         self._begun: dict[asyncio.Future[Any], float] = {}
         self._is_given_up = False
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from siltstone.core.bounded_calls import END_S
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
-from siltstone.core.environment import Environment, Pool
+from siltstone.core.environment import Environment, Pool, own_pool
 from siltstone.core.errors import (
     ChunkError,
     ChunkThrottledError,
@@ -96,7 +96,7 @@ class AsyncChunkStorage:
     ) -> None:
         self._storage = storage
         self._environment = environment
-        self._pool = Pool(name=f"chunks-{id(self):x}", threads=threads)
+        self._pool = own_pool("chunks", threads)
         self._deadline_s = deadline_s
         self._rate_min = rate_min
         self._background = background
