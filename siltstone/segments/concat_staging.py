@@ -290,11 +290,14 @@ def _closed(context: Context, joining: Joining) -> Ends:
     """The rows of both, if the concat may continue and the source's chunks take no more bytes."""
     ends = checked(context, joining)
     if ends.source.last_chunk_id:
+        end = ends.source.storage_length
+        open_part = context.layouts.floor(joining.source_id, end - 1)
         raise OffsetError(
             "the source's last chunk is open",
             segment=ends.source_state.name,
-            expected=0,
-            actual=ends.source.last_chunk_id,
+            expected=end,
+            # Up to here the source lies in chunks that take no more bytes.
+            actual=end if open_part is None else open_part.start,
         )
     return ends
 

@@ -186,10 +186,11 @@ async def test_a_concat_that_cannot_continue_says_so() -> None:
 
 
 async def test_nothing_is_placed_while_the_source_ends_in_an_open_chunk() -> None:
-    world = World()
+    world = World(settings=small(10))
     await two_segments(world, 5, 25)
-    with pytest.raises(OffsetError, match="is open"):
+    with pytest.raises(OffsetError, match="is open") as caught:
         await world.segments.place(joining())
+    assert (caught.value.expected, caught.value.actual) == (25, 20)
     assert not world.segments.has_placed(1)
 
 
