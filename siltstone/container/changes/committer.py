@@ -171,7 +171,7 @@ class Committer:
                 for name in names | others:
                     take = self._appender.writable if name in names else self._appender.existing
                     found[name] = await take(name)
-                    found[name].users += 1  # opening the next one might drop it from memory
+                    found[name].keep()  # opening the next one might drop it from memory
                 if all(
                     self._replica.find(name) is segment
                     and (segment.writable if name in names else self._appender.named(segment, name))
@@ -180,7 +180,7 @@ class Committer:
                     return found
             finally:
                 for segment in found.values():
-                    segment.users -= 1
+                    segment.release()
 
     async def _table_ids(
         self, changes: Sequence[_Change], conditions: Sequence[Condition]

@@ -113,9 +113,7 @@ class Concatenator:
         if state.sealed_length is None:
             await self._pipeline.barrier()
             raise SegmentNotSealedError("source is not sealed", segment=source)
-        source_segment.users += 1
-        source_segment.joining += 1
-        try:
+        with source_segment.being_joined():
             await self._pipeline.settled()
             target_segment = await self._appender.writable(target)
             if state.sealed_length - state.start_offset <= SMALL_BYTES:
@@ -124,10 +122,6 @@ class Concatenator:
                 "join a source of more than 1 MiB", target_segment, source_segment
             )
             return await self._join_large(target_segment, source_segment)
-        finally:
-            source_segment.joining -= 1
-            source_segment.users -= 1
-            source_segment.notify()
 
     async def _done_before(self, target: str, source: str) -> int | None:
         tombstone = self._rows.pending_tombstone(source)

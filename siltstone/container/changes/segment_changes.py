@@ -336,8 +336,7 @@ class SegmentVerbs:
         number = self._rows.pending_writer_number(segment.segment_id, writer)
         if number is None or number not in self._replica.writers(segment):
             return None
-        segment.users += 1
-        try:
+        with segment.in_use():
             before = self._replica.writers(segment)[number].row
             await confirm_acknowledged(
                 self._pipeline, lambda: self._rows.writer(segment.segment_id, number) is not None
@@ -346,8 +345,6 @@ class SegmentVerbs:
                 return writer_info(before)
             # Tier 1 had no room for its newest append, which did not take place.
             return writer_info(self._replica.acknowledged_writers(segment)[number])
-        finally:
-            segment.users -= 1
 
     def _pending_state(self, segment: OpenSegment) -> SegmentState:
         state = self._rows.pending_state(segment.segment_id)
@@ -358,11 +355,8 @@ class SegmentVerbs:
     async def _state_change(
         self, segment: OpenSegment, entries: list[TableEntry], *, relief: bool
     ) -> None:
-        segment.users += 1
-        try:
+        with segment.in_use():
             await self._pipeline.update(entries, relief=relief)
-        finally:
-            segment.users -= 1
 
 
 def _idleness(segment: OpenSegment, row: WriterRow) -> tuple[bool, int]:

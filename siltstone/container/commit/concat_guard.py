@@ -56,15 +56,14 @@ class ConcatGuard:
         held = asyncio.Event()
         target.held = held
         target.writable = False
-        target.users += 1
         try:
-            async with self._hold(target.segment_id, source_id):
-                yield
+            with target.in_use():
+                async with self._hold(target.segment_id, source_id):
+                    yield
         except BaseException:
             self._on_undo()
             raise
         finally:
-            target.users -= 1
             target.held = None
             held.set()
             # Once this container has ended there is nothing to look up, and a failure to do so

@@ -289,12 +289,9 @@ class SegmentFlusher:
         """Let the files of a sealed segment say that, in a layout. Raises as ``flush``."""
         if segment.segment_id not in self._write_through.hooks.unsettled:
             return
-        segment.users += 1
-        try:
+        with segment.in_use():
             async with self._locks.of(segment.segment_id):
                 await self._write_through.hooks.settle(segment)
-        finally:
-            segment.users -= 1
 
     async def pass_over(self, segment: OpenSegment) -> None:
         """Let the flushed length jump over what is truncated already. Raises as ``flush``."""
@@ -302,17 +299,16 @@ class SegmentFlusher:
 
     async def _flush_to(self, segment: OpenSegment, target: int, *, exactly: bool = False) -> None:
         """Flush a segment alone up to ``target``, and beyond unless ``exactly`` so far."""
-        segment.users += 1
         try:
-            async with self._locks.of(segment.segment_id):
-                while segment.flushed < target and not segment.state.deleted:
-                    try:
-                        await self._step(segment, target if exactly else None)
-                    except SegmentNotFoundError:
-                        # Its deletion is on the way to the log: only after that it is certain.
-                        await self._pipeline.settled()
+            with segment.in_use():
+                async with self._locks.of(segment.segment_id):
+                    while segment.flushed < target and not segment.state.deleted:
+                        try:
+                            await self._step(segment, target if exactly else None)
+                        except SegmentNotFoundError:
+                            # Its deletion is on the way to the log: only after that it is certain.
+                            await self._pipeline.settled()
         finally:
-            segment.users -= 1
             await self.hand_over_abandoned()
 
     async def _step(self, segment: OpenSegment, until: int | None) -> None:

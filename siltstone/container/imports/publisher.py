@@ -207,11 +207,10 @@ class Publisher:
         except SegmentNotFoundError:
             yield None
             return
-        old.users += 1
         try:
-            yield old
+            with old.in_use():
+                yield old
         finally:
-            old.users -= 1
             if self._pipeline.failure is None:
                 self._replica.recompute(old)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 
 from siltstone.container.models.segments import ChunkInfo, SegmentInfo, TableValue, rule_of_row
 from siltstone.container.state.kept_tail import KeptTail
@@ -198,8 +199,7 @@ class Reading:
             assert copied == len(buffer) - from_chunks, "the tail has a gap"
         if not from_chunks and not lacks:
             return len(buffer)
-        segment.users += 1
-        try:
+        with segment.in_use():
             if from_chunks:
                 part = buffer[:from_chunks]
                 count = await self._segments.read_into(segment.segment_id, offset, part)
@@ -208,8 +208,6 @@ class Reading:
             if lacks:
                 assert self.kept is not None, "who keeps places can fetch"
                 await self.kept.fill(lacks)
-        finally:
-            segment.users -= 1
         return len(buffer)
 
     def _note(self, segment: OpenSegment, offset: int, end: int) -> None:
@@ -220,8 +218,7 @@ class Reading:
     async def wait_for_length(self, name: str, offset: int, timeout_s: float) -> SegmentInfo:
         """Wait until the segment is longer than ``offset``, or sealed, or the time is over."""
         segment = self.segment(name)
-        segment.users += 1
-        try:
+        with segment.in_use(), suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while (
                     segment.length <= offset
@@ -229,10 +226,6 @@ class Reading:
                     and not segment.state.deleted
                 ):
                     await segment.changed()
-        except TimeoutError:
-            pass
-        finally:
-            segment.users -= 1
         return self.info(name)
 
     def append_borders(self, name: str, start: int, end: int) -> list[int]:
