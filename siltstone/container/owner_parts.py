@@ -135,7 +135,7 @@ class OwnerParts:
             on_bound=self._flush_wanted.set,
             on_wait=partial(storage.metrics.observe, APPEND_WAIT),
         )
-        self.pressure.add(sum(segment.tail.size for segment in replica.dirty.values()))
+        self.pressure.add(replica.unflushed_bytes)
         self.table_pressure = Pressure(
             bound=settings.unflushed_table_bytes_max,
             deadline_s=settings.append_deadline_s,
@@ -384,16 +384,15 @@ class OwnerParts:
         """The container at a glance. Asks the log nothing: it may be in the middle of a sync."""
         replica = self.pipeline.replica
         now = self.environment.monotonic()
-        dirty = list(replica.dirty.values())
-        kinds = [part.backoff for part in self.working] + [self.checkpointer.cleanup.backoff]
+        kinds = [part.backoff for part in self.working] + [self.checkpointer.tidying.backoff]
         troubles = [backoff.error for backoff in kinds if backoff.error is not None]
         mishaps = (self.segments.mishaps, self.system.mishaps)
         troubles += [each.seal_error for each in mishaps if each.seal_error is not None]
         return ContainerStats(
             container=self.container,
             epoch=claimed.epoch,
-            lineage=uuid_text(claimed.boot_state.lineage),
-            unflushed_bytes=sum(segment.tail.size for segment in dirty),
+            lineage=uuid_text(claimed.found.lineage),
+            unflushed_bytes=replica.unflushed_bytes,
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,

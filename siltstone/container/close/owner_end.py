@@ -86,7 +86,7 @@ def _tell(parts: OwnerParts, hanging: int) -> None:
         outcome=Outcome.UNKNOWN,
         container=parts.container,
         calls=hanging,
-        unflushed_bytes=sum(segment.tail.size for segment in dirty),
+        unflushed_bytes=replica.unflushed_bytes,
         unflushed_table_bytes=replica.table_tail.size,
         segments=",".join(segment.name for segment in dirty[:NAMES_MAX]),
         storage=storage.place,

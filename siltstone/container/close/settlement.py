@@ -163,4 +163,4 @@ def _unsettled(parts: OwnerParts, log_end: int) -> Unsettled:
 
 def _tail_bytes(parts: OwnerParts) -> int:
     replica = parts.pipeline.replica
-    return sum(segment.tail.size for segment in replica.dirty.values()) + replica.table_tail.size
+    return replica.unflushed_bytes + replica.table_tail.size

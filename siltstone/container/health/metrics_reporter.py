@@ -162,8 +162,7 @@ class Measuring:
         self._measure_health(parts.health.now)
         self._measure_log()
         replica = parts.pipeline.replica
-        dirty = sum(segment.tail.size for segment in replica.dirty.values())
-        metrics.set(m.UNFLUSHED_BYTES, dirty, "user")
+        metrics.set(m.UNFLUSHED_BYTES, replica.unflushed_bytes, "user")
         metrics.set(m.UNFLUSHED_BYTES, replica.table_tail.size, "table")
         metrics.set(m.EXPOSED_BYTES, replica.exposure.size)
         metrics.set(m.TABLE_VERSION, replica.tables.applied_version)

@@ -622,8 +622,8 @@ class ReadContainer:
         return ContainerStats(
             container=self._container,
             epoch=log.epoch,
-            lineage=uuid_text(view.boot_state.lineage),
-            unflushed_bytes=sum(segment.tail.size for segment in list(replica.dirty.values())),
+            lineage=uuid_text(view.where.lineage),
+            unflushed_bytes=replica.unflushed_bytes,
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,

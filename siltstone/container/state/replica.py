@@ -134,6 +134,11 @@ class Replica(ReplicaReplay):
         return segment
 
     @property
+    def unflushed_bytes(self) -> int:
+        """How many bytes of segments are acknowledged and in no chunk yet."""
+        return sum(segment.tail.size for segment in self.dirty.values())
+
+    @property
     def rules(self) -> RetentionRules:
         """The acknowledged rules of retention."""
         if self._rules is None:
