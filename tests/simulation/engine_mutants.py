@@ -113,7 +113,7 @@ ENGINE_MUTANTS = (
     Mutant(
         "a concat does not hold back appends to its target",
         "container/commit/concat_guard.py",
-        "        target.writable = False\n",
+        "        target.stop_appends()\n",
         "",
     ),
     Mutant(

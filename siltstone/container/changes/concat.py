@@ -152,7 +152,7 @@ class Concatenator:
                 len(data) + PIECE_BYTES + TABLE_HEADER.size + record_length(entries)
             )
             pipeline.assign(entries, relief=False)
-            source.writable = False
+            source.stop_appends()
             if data:
                 pipeline.piece(segment).parts.append(data)
                 segment.assigned += len(data)

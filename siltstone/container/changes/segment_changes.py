@@ -171,7 +171,7 @@ class SegmentVerbs:
                 self._pipeline, lambda: segment.state.sealed_length is not None
             )
             return segment
-        segment.writable = False
+        segment.stop_appends()
         sealed = replace(state, sealed_length=segment.assigned)
         await self._state_change(segment, [put_state(sealed)], relief=False)
         self._write_through.hooks.on_sealed(sealed)
@@ -226,7 +226,7 @@ class SegmentVerbs:
     async def _delete(self, name: str) -> None:
         segment = await self._appender.existing(name)
         state = self._pending_state(segment)
-        segment.writable = False
+        segment.stop_appends()
         if self._replica.by_name.get(name) is segment:
             del self._replica.by_name[name]
         entries = deletion_entries(state)
@@ -280,7 +280,7 @@ class SegmentVerbs:
         if self._rows.pending_tombstone(new_name) is not None:
             entries.append(remove_tombstone(new_name))
         # An append by the old name has to wait from now on, and then finds nothing.
-        segment.writable = False
+        segment.stop_appends()
         self._replica.by_name.pop(name, None)
         await self._state_change(segment, entries, relief=False)
         return segment

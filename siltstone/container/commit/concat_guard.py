@@ -55,7 +55,7 @@ class ConcatGuard:
         """Hold appends to the target; let no other join into it and no rewrite of either begin."""
         held = asyncio.Event()
         target.held = held
-        target.writable = False
+        target.stop_appends()
         try:
             with target.in_use():
                 async with self._hold(target.segment_id, source_id):

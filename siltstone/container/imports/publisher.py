@@ -342,7 +342,7 @@ class Publisher:
     def _give_up(self, replaced: dict[str, OpenSegment]) -> None:
         """Let no caller append to segments whose deletion is being assigned."""
         for name, old in replaced.items():
-            old.writable = False
+            old.stop_appends()
             if self._replica.by_name.get(name) is old:
                 del self._replica.by_name[name]
 

@@ -84,6 +84,10 @@ class OpenSegment:
             and self.grown is None
         )
 
+    def stop_appends(self) -> None:
+        """Take no bytes from now on, until ``Replica.recompute`` decides it again."""
+        self.writable = False
+
     def keep(self) -> None:
         """Keep it in memory until ``release`` is called as often as this."""
         self.users += 1

@@ -160,7 +160,7 @@ class Replica(ReplicaReplay):
             self._close(segment)
 
     def _close(self, segment: OpenSegment) -> None:
-        segment.writable = False
+        segment.stop_appends()
         self.by_id.pop(segment.segment_id, None)
         self.dirty.pop(segment.segment_id, None)
         if self.by_name.get(segment.name) is segment:
