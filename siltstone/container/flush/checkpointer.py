@@ -202,6 +202,5 @@ class Checkpointer:
             await self.cleanup.clean_up()
 
     async def _point_at(self, name: str) -> None:
-        self._replica.checkpoint_index = await self._pipeline.control(
-            ControlKind.CHECKPOINT, name.encode()
-        )
+        index = await self._pipeline.control(ControlKind.CHECKPOINT, name.encode())
+        self._replica.note_checkpoint(index)

@@ -112,8 +112,7 @@ class TableLogFlusher:
                 [record.record for record in records],
                 cuts=[record.version for record in records],
             )
-        self._replica.table_flushed = version
-        self._pressure.release(self._replica.table_tail.drop_to(version))
+        self._pressure.release(self._replica.note_table_flush(version))
         self._replica.exposure.cover(self._journal.stated_safe_index)
 
     def statement(self, change: LayoutChange) -> tuple[int, int]:
@@ -135,7 +134,7 @@ class TableLogFlusher:
             # Repeated further on, the record does not hold back what nothing else needs.
             name = self._journal.checkpoints[-1].file_name
             checkpoint = await self._pipeline.control(ControlKind.CHECKPOINT, name.encode())
-            self._replica.checkpoint_index = checkpoint
+            self._replica.note_checkpoint(checkpoint)
         index = min(self._journal.stated_safe_index, checkpoint)
         await self._pipeline.control(ControlKind.TRUNCATION, _INDEX.pack(index))
         await self._pipeline.truncate(index)

@@ -237,6 +237,15 @@ class Replica(ReplicaReplay):
                 segment.assigned = segment.length
                 segment.writers = None
 
+    def note_table_flush(self, version: int) -> int:
+        """Drop from the tail what is durable in chunks, up to ``version``; return its bytes."""
+        self.table_flushed = version
+        return self.table_tail.drop_to(version)
+
+    def note_checkpoint(self, index: int) -> None:
+        """Remember where the log names the newest checkpoint."""
+        self.checkpoint_index = index
+
     # --- rows that changed ------------------------------------------------------------------------
 
     def _refresh(self, index_keys: Iterable[bytes]) -> int:

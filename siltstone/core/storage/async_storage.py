@@ -31,7 +31,7 @@ from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.open_files import ChunkOpenFilesError
 from siltstone.core.storage.bandwidth import Bandwidth, BandwidthError
 from siltstone.core.storage.cached import cache_counts
-from siltstone.core.storage.call_stats import NO_LIMITS, CallLimits, CallReport, CallWatch, measured
+from siltstone.core.storage.call_stats import NO_LIMITS, CallLimits, CallReport, CallWatch
 from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.core.storage.concurrency_limit import Slots
 from siltstone.core.storage.late_work import done_or_late, in_time
@@ -105,10 +105,8 @@ class AsyncChunkStorage:
         self._late: set[asyncio.Future[Any]] = set()
         self._clock = environment.monotonic
         self.read_now = immediate_reads(storage)
-        self.watch = CallWatch(self._clock, limits)
+        self.watch = CallWatch(self._clock, limits, metrics)
         self.metrics = metrics
-        if metrics.enabled:
-            self.watch.on_call = measured(metrics)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from siltstone.core.metrics import CALL_BYTES, CALL_QUEUE, CALL_SERVICE, CALLS, Metrics
+from siltstone.core.metrics import CALL_BYTES, CALL_QUEUE, CALL_SERVICE, CALLS, NO_METRICS, Metrics
 from siltstone.core.storage.circuit_breaker import Circuit, CircuitLimits, CircuitState
 
 logger = logging.getLogger(__name__)
@@ -90,20 +90,15 @@ class RecentCalls:
     throttled: int = 0
 
 
-def measured(metrics: Metrics) -> Callable[[CallReport], None]:
-    """Return what gives each report to ``metrics``."""
-
-    def measure(report: CallReport) -> None:
-        outcome = _outcome(report)
-        metrics.observe(CALL_QUEUE, report.queue_s, report.operation)
-        metrics.observe(CALL_SERVICE, report.service_s, report.operation)
-        metrics.add(CALLS, 1, report.operation, outcome)
-        if report.length:
-            metrics.add(CALL_BYTES, report.length, report.operation)
-        name = f"siltstone.storage.{report.operation}"
-        metrics.ended(name, report.service_s, chunk=report.chunk, outcome=outcome)
-
-    return measure
+def _measure(metrics: Metrics, report: CallReport) -> None:
+    outcome = _outcome(report)
+    metrics.observe(CALL_QUEUE, report.queue_s, report.operation)
+    metrics.observe(CALL_SERVICE, report.service_s, report.operation)
+    metrics.add(CALLS, 1, report.operation, outcome)
+    if report.length:
+        metrics.add(CALL_BYTES, report.length, report.operation)
+    name = f"siltstone.storage.{report.operation}"
+    metrics.ended(name, report.service_s, chunk=report.chunk, outcome=outcome)
 
 
 def _outcome(report: CallReport) -> str:
@@ -117,16 +112,25 @@ def _outcome(report: CallReport) -> str:
 class CallWatch:
     """Watches the calls of one bridge.
 
+    Args:
+        clock: monotonic seconds.
+        limits: what is expected of calls.
+        metrics: gets each report if it is enabled.
+
     Attributes:
         circuit: whether calls are sent.
-        on_call: called with each report.
         writes: creates, writes and concats so far.
     """
 
-    def __init__(self, clock: Callable[[], float], limits: CallLimits = NO_LIMITS) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        limits: CallLimits = NO_LIMITS,
+        metrics: Metrics = NO_METRICS,
+    ) -> None:
         self.circuit = Circuit(limits.circuit)
-        self.on_call: Callable[[CallReport], None] = lambda _: None
         self.writes = 0
+        self._metrics = metrics
         self._clock = clock
         self._slow_s = limits.slow_s
         self._recent: deque[tuple[float, CallReport]] = deque(maxlen=CALLS_MAX)
@@ -147,7 +151,8 @@ class CallWatch:
             self.circuit.unanswered(now)
         if report.service_s >= self._slow_s:
             self._warn(now, report)
-        self.on_call(report)
+        if self._metrics.enabled:
+            _measure(self._metrics, report)
 
     def recent(self) -> RecentCalls:
         """Sum the last minute up."""

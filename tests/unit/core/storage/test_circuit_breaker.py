@@ -14,12 +14,14 @@ from siltstone.core.errors import (
     Outcome,
     StorageSuspendedError,
 )
+from siltstone.core.metrics import CALL_BYTES, CALL_QUEUE, CALL_SERVICE, NO_METRICS, Metrics
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.call_stats import CallLimits, CallReport, CallWatch
 from siltstone.core.storage.circuit_breaker import Circuit, CircuitLimits, CircuitState
 from siltstone.testing.faults.faulty_chunk_storage import Fate, FaultyChunkStorage
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.support.async_tests import running_clock
+from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.virtual_time
 
@@ -86,11 +88,16 @@ def test_probes_become_rarer_and_begin_again() -> None:
 class Place:
     """A bridge to a memory service on virtual time, with a fate for all calls."""
 
-    def __init__(self, *, threads: int = 2) -> None:
+    def __init__(self, *, threads: int = 2, metrics: Metrics = NO_METRICS) -> None:
         self.environment = VirtualEnvironment(clock=running_clock())
         self.service = FaultyChunkStorage(MemoryChunkStorage())
         self.storage = AsyncChunkStorage(
-            self.service, self.environment, threads=threads, deadline_s=10.0, limits=LIMITS
+            self.service,
+            self.environment,
+            threads=threads,
+            deadline_s=10.0,
+            limits=LIMITS,
+            metrics=metrics,
         )
         self.fate = Fate.DONE
         self.service.plan = lambda call: self.fate
@@ -203,14 +210,13 @@ async def test_a_call_that_waited_for_a_thread_is_not_sent_once_the_circuit_is_o
 
 
 async def test_the_time_in_the_queue_is_told_apart() -> None:
-    place = Place()
-    reports: list[CallReport] = []
-    place.storage.watch.on_call = reports.append
+    recorder = Recorder()
+    place = Place(metrics=recorder)
     place.environment.latency = lambda pool, chance: 2.0
     await asyncio.gather(*(place.storage.create(str(n), [b"xy", b"z"]) for n in range(4)))
-    assert [report.queue_s for report in reports] == [0.0, 0.0, 2.0, 2.0]
-    assert [report.service_s for report in reports] == [2.0] * 4
-    assert {report.length for report in reports} == {3}
+    assert recorder.values[CALL_QUEUE.name] == [0.0, 0.0, 2.0, 2.0]
+    assert recorder.values[CALL_SERVICE.name] == [2.0] * 4
+    assert recorder.sums[CALL_BYTES.name, "create"] == 4 * 3
     assert place.storage.watch.recent().slow == 4
     assert place.storage.watch.recent().latency_s == 2.0
     await place.environment.sleep(100.0)
