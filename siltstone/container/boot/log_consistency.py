@@ -9,7 +9,6 @@ A container without a journal: whether it is new, judged by all that its owners 
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -24,14 +23,17 @@ from siltstone.core.errors import (
 )
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.records.frame import KIND_END, Frame
-from siltstone.core.records.piece import ControlKind, ControlPiece, decode_outlines
+from siltstone.core.records.piece import (
+    ControlKind,
+    ControlPiece,
+    decode_outlines,
+    decode_truncation_record,
+)
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal_state import JournalState, read_opened_journal
 from siltstone.journal.retention import journal_number
 
 logger = logging.getLogger(__name__)
-
-_INDEX = struct.Struct("<Q")
 
 
 async def compare_newest_checkpoint(
@@ -84,7 +86,7 @@ def _place(name: str) -> tuple[int, int]:
 
 def _truncations(frames: Iterable[Frame]) -> Iterator[int]:
     return (
-        _INDEX.unpack(piece.payload)[0]
+        decode_truncation_record(piece.payload)
         for frame in frames
         for piece in decode_outlines(frame.body, frame.count, where=f"frame {frame.index}")
         if isinstance(piece, ControlPiece) and piece.control is ControlKind.TRUNCATION

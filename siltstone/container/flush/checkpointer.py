@@ -22,7 +22,7 @@ from siltstone.core.errors import (
     StoreError,
 )
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
-from siltstone.core.records.piece import ControlKind
+from siltstone.core.records.piece import ControlKind, encode_checkpoint_record
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.checkpoint import FileSums, upload_index
@@ -202,5 +202,5 @@ class Checkpointer:
             await self.cleanup.clean_up()
 
     async def _point_at(self, name: str) -> None:
-        index = await self._pipeline.control(ControlKind.CHECKPOINT, name.encode())
+        index = await self._pipeline.control(ControlKind.CHECKPOINT, encode_checkpoint_record(name))
         self._replica.note_checkpoint(index)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import struct
 from collections.abc import Callable
 
 from siltstone.container.commit.back_pressure import Pressure
@@ -13,7 +12,11 @@ from siltstone.container.commit.pipeline import ending
 from siltstone.container.state.backoff import Backoff, woken
 from siltstone.core.constants import MIB, TABLE_LOG_ID
 from siltstone.core.records.layout_change import LayoutChange
-from siltstone.core.records.piece import ControlKind
+from siltstone.core.records.piece import (
+    ControlKind,
+    encode_checkpoint_record,
+    encode_truncation_record,
+)
 from siltstone.core.storage.late_work import finish
 from siltstone.journal.journal import Journal
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
@@ -21,7 +24,6 @@ from siltstone.segments.segment_storage import ChunkedSegmentStorage
 logger = logging.getLogger(__name__)
 
 WRITE_BYTES_MAX = 8 * MIB
-_INDEX = struct.Struct("<Q")
 
 
 class TableLogFlusher:
@@ -133,9 +135,11 @@ class TableLogFlusher:
         if self._journal.stated_safe_index > checkpoint:
             # Repeated further on, the record does not hold back what nothing else needs.
             name = self._journal.checkpoints[-1].file_name
-            checkpoint = await self._pipeline.control(ControlKind.CHECKPOINT, name.encode())
+            checkpoint = await self._pipeline.control(
+                ControlKind.CHECKPOINT, encode_checkpoint_record(name)
+            )
             self._replica.note_checkpoint(checkpoint)
         index = min(self._journal.stated_safe_index, checkpoint)
-        await self._pipeline.control(ControlKind.TRUNCATION, _INDEX.pack(index))
+        await self._pipeline.control(ControlKind.TRUNCATION, encode_truncation_record(index))
         await self._pipeline.truncate(index)
         self._truncated = index

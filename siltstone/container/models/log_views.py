@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,12 +15,11 @@ from siltstone.core.records.piece import (
     ControlPiece,
     TablePiece,
     decode_pieces,
+    decode_truncation_record,
 )
 from siltstone.core.records.table_record import TableEntry, decode_table_record
 from siltstone.core.text import uuid_text
 from siltstone.metadata.row_views import key_view, row_view
-
-_NUMBER = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +135,7 @@ def _append(piece: AppendPiece) -> Mapping[str, object]:
 def _control(piece: ControlPiece) -> Mapping[str, object]:
     name = piece.control.name.lower()
     if piece.control is ControlKind.TRUNCATION:
-        (before,) = _NUMBER.unpack(piece.payload)
-        return {"piece": name, "before_index": before}
+        return {"piece": name, "before_index": decode_truncation_record(piece.payload)}
     return {"piece": name, "names": piece.payload.decode("utf-8", "replace").split("\n")}
 
 

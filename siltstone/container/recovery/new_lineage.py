@@ -35,7 +35,7 @@ from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.checkpoint import Checkpoint, SystemLayout
 from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.layout import Layout
-from siltstone.core.records.piece import ControlKind, control_piece
+from siltstone.core.records.piece import ControlKind, control_piece, encode_checkpoint_record
 from siltstone.core.records.recovery import Recovery, encode_recovery
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
@@ -267,6 +267,6 @@ def begin_log(container: int, log: FencedLog, journal_state: JournalState, owner
     recovery = recovery_file(container, epoch)
     pieces = [
         control_piece(ControlKind.RECOVERY, recovery.encode()),
-        control_piece(ControlKind.CHECKPOINT, journal_state.checkpoint_file.encode()),
+        control_piece(ControlKind.CHECKPOINT, encode_checkpoint_record(recovered.checkpoint_file)),
     ]
     log.append(pieces, count=len(pieces))

@@ -12,7 +12,12 @@ from siltstone.container.state.tail import LogSlice, TableTail, TableTailRecord,
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.piece import AppendHead, ControlKind, TablePiece
+from siltstone.core.records.piece import (
+    AppendHead,
+    ControlKind,
+    TablePiece,
+    decode_checkpoint_record,
+)
 from siltstone.core.records.table_record import (
     TableEntry,
     TableRecord,
@@ -134,7 +139,7 @@ class ReplicaReplay:
                 self._apply_table(piece.record, frame, time_s, replayed=replayed)
             elif not isinstance(piece, AppendHead) and piece.control is ControlKind.CHECKPOINT:
                 self.checkpoint_index = frame.index
-                self.checkpoint_name = piece.payload.decode()
+                self.checkpoint_name = decode_checkpoint_record(piece.payload)
         self.newest_index = frame.index
 
     def _expose(self, frame: LoggedFrame) -> None:

@@ -38,6 +38,7 @@ _pack_table_header = TABLE_HEADER.pack
 CONTROL_HEADER = struct.Struct("<BBBBI")
 TIME = struct.Struct("<Q")
 """Payload of a ``ControlKind.TIME`` record."""
+_INDEX = struct.Struct("<Q")
 
 
 class ControlKind(IntEnum):
@@ -59,6 +60,28 @@ class ControlKind(IntEnum):
     PIN_DELETION = 7
     """Pins and file manifests that expired may be deleted; payload: their names, UTF-8, joined by
     newlines."""
+
+
+def encode_checkpoint_record(file_name: str) -> bytes:
+    """Encode the payload of a ``CHECKPOINT`` record."""
+    return file_name.encode()
+
+
+def decode_checkpoint_record(payload: bytes) -> str:
+    """Return the name of the journal file in a ``CHECKPOINT`` record."""
+    return payload.decode()
+
+
+def encode_truncation_record(index: int) -> bytes:
+    """Encode the payload of a ``TRUNCATION`` record."""
+    return _INDEX.pack(index)
+
+
+def decode_truncation_record(payload: bytes) -> int:
+    """Return the index below which the log may be truncated, as a ``TRUNCATION`` record says."""
+    index: int
+    (index,) = _INDEX.unpack(payload)
+    return index
 
 
 @dataclass(frozen=True, slots=True)

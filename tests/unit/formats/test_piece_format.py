@@ -19,6 +19,8 @@ from siltstone.core.records.piece import (
     append_header,
     control_piece,
     decode_pieces,
+    decode_truncation_record,
+    encode_truncation_record,
     table_header,
 )
 from siltstone.core.records.table_record import TableEntry, encode_table_record
@@ -47,9 +49,10 @@ def test_the_page_is_what_is_written() -> None:
     parts = [
         append_header(7, 100, 5, [MARK]) + b"hello",
         table_header(len(RECORD)) + RECORD,
-        control_piece(ControlKind.TRUNCATION, INDEX),
+        control_piece(ControlKind.TRUNCATION, encode_truncation_record(42)),
     ]
     assert b"".join(parts) == BODY
+    assert decode_truncation_record(INDEX) == 42
 
 
 def test_marks_of_before_there_were_sums_are_read() -> None:
