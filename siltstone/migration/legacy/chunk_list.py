@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import dropwhile, pairwise
 
 from siltstone.core.text import counted
 from siltstone.migration.legacy.files import LegacyFile
@@ -20,7 +20,7 @@ class Refused:
     message: str
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ByteSpans:
     """Where the bytes of a segment lie.
 
@@ -35,7 +35,7 @@ class ByteSpans:
         longest: bytes of the longest chunk.
         open_key: file of a chunk before it that is not sealed; empty without one.
         notes: oddities.
-        refused: why there are no pieces, else ``None``.
+        refused: why nothing but the names is told here, else ``None``.
     """
 
     pieces: tuple[LegacyPiece, ...] = ()
@@ -47,7 +47,7 @@ class ByteSpans:
     last_sealed: bool = False
     longest: int = 0
     open_key: str = ""
-    notes: list[Note] = field(default_factory=list)
+    notes: tuple[Note, ...] = ()
     refused: Refused | None = None
 
 
@@ -58,58 +58,33 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
         chunks: as its header lists them.
         files: what is there, by the names that headers know.
     """
-    spans = ByteSpans(names=frozenset(chunk.name for chunk in chunks))
+    names = frozenset(chunk.name for chunk in chunks)
     if not chunks:
-        return spans
-    spans.refused = (
-        _named_twice(chunks) or _ambiguous(chunks, files) or _missing_last(chunks, files)
-    )
-    if spans.refused is not None:
-        return spans
+        return ByteSpans(names=names)
+    refused = _named_twice(chunks) or _ambiguous(chunks, files) or _missing_last(chunks, files)
+    held = _held(chunks, files)
+    refused = refused or _unfit(held, files)
+    if refused is not None:
+        return ByteSpans(names=names, refused=refused)
     last = chunks[-1]
     last_file = files[last.name]
-    spans.last_key, spans.last_sealed = last_file.key, bool(last_file.sealed)
-    spans.open_key = next(_open_before(chunks, files), "")
-    # Nothing lies between two chunks of one start; only the last one may be empty and count.
-    held = [
-        (chunk, following.start)
-        for chunk, following in pairwise(chunks)
-        if chunk.start < following.start
-    ]
-    for chunk, following in pairwise(chunks):
-        file = files.get(chunk.name)
-        if chunk.start == following.start and chunk.name != following.name and file and file.length:
-            text = f"no byte of {file.key}, {counted(file.length, 'byte')}, belongs to the segment"
-            spans.notes.append(Note(oddity=Oddity.GARBAGE_TAIL, text=text))
-    present = [index for index, (chunk, _) in enumerate(held) if chunk.name in files]
-    first = present[0] if present else len(held)
     pieces: list[LegacyPiece] = []
-    for chunk, end in held[first:]:
-        expected = end - chunk.start
-        file = files.get(chunk.name)
-        if file is None:
-            text = f"{chunk.name} is gone, and chunks before and after it are there"
-            spans.refused = Refused(Reason.MISSING_CHUNK, text)
-            return spans
-        if file.length < expected:
-            text = f"{file.key} has {counted(file.length, 'byte')}, and should have {expected:,}"
-            spans.refused = Refused(Reason.SHORT_CHUNK, text)
-            return spans
-        if file.length > expected:
-            more = counted(file.length - expected, "byte")
-            text = f"{file.key} has {more} that the segment has not"
-            spans.notes.append(Note(oddity=Oddity.GARBAGE_TAIL, text=text))
-        pieces += pieces_of(file, chunk.start, expected)
-        spans.longest = max(spans.longest, expected)
-    size = last_file.length
-    spans.longest = max(spans.longest, size)
-    pieces += pieces_of(last_file, last.start, size)
-    spans.pieces = tuple(pieces)
-    spans.start = pieces[0].start if pieces else last.start
-    spans.length = last.start + size
+    for chunk, length in held:
+        pieces += pieces_of(files[chunk.name], chunk.start, length)
+    pieces += pieces_of(last_file, last.start, last_file.length)
     listed = (part for chunk in chunks if chunk.name in files for part in files[chunk.name].parts)
-    spans.empty_keys = tuple(sorted({part.key for part in listed if not part.length}))
-    return spans
+    return ByteSpans(
+        pieces=tuple(pieces),
+        start=pieces[0].start if pieces else last.start,
+        length=last.start + last_file.length,
+        names=names,
+        empty_keys=tuple(sorted({part.key for part in listed if not part.length})),
+        last_key=last_file.key,
+        last_sealed=bool(last_file.sealed),
+        longest=max([last_file.length, *(length for _, length in held)]),
+        open_key=next(_open_before(chunks, files), ""),
+        notes=(*_bytes_between(chunks, files), *_bytes_beyond(held, files)),
+    )
 
 
 def pieces_of(file: LegacyFile, start: int, length: int) -> Iterator[LegacyPiece]:
@@ -126,6 +101,59 @@ def pieces_of(file: LegacyFile, start: int, length: int) -> Iterator[LegacyPiece
                 version=part.version,
             )
         start += count
+
+
+def _held(
+    chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]
+) -> list[tuple[HeaderChunk, int]]:
+    """The chunks before the last one that hold bytes, from the first that is there; their lengths.
+
+    Nothing lies between two chunks of one start; only the last one may be empty and count.
+    """
+    held = [
+        (chunk, following.start - chunk.start)
+        for chunk, following in pairwise(chunks)
+        if chunk.start < following.start
+    ]
+    return list(dropwhile(lambda one: one[0].name not in files, held))
+
+
+def _unfit(
+    held: Sequence[tuple[HeaderChunk, int]], files: Mapping[str, LegacyFile]
+) -> Refused | None:
+    """Why the files do not hold what the header says."""
+    for chunk, length in held:
+        file = files.get(chunk.name)
+        if file is None:
+            text = f"{chunk.name} is gone, and chunks before and after it are there"
+            return Refused(Reason.MISSING_CHUNK, text)
+        if file.length < length:
+            text = f"{file.key} has {counted(file.length, 'byte')}, and should have {length:,}"
+            return Refused(Reason.SHORT_CHUNK, text)
+    return None
+
+
+def _bytes_between(
+    chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]
+) -> Iterator[Note]:
+    """Files that hold bytes where the header leaves no room for any."""
+    for chunk, following in pairwise(chunks):
+        file = files.get(chunk.name)
+        if chunk.start == following.start and chunk.name != following.name and file and file.length:
+            text = f"no byte of {file.key}, {counted(file.length, 'byte')}, belongs to the segment"
+            yield Note(oddity=Oddity.GARBAGE_TAIL, text=text)
+
+
+def _bytes_beyond(
+    held: Sequence[tuple[HeaderChunk, int]], files: Mapping[str, LegacyFile]
+) -> Iterator[Note]:
+    """Files that hold more than the header says."""
+    for chunk, length in held:
+        file = files[chunk.name]
+        if file.length > length:
+            more = counted(file.length - length, "byte")
+            text = f"{file.key} has {more} that the segment has not"
+            yield Note(oddity=Oddity.GARBAGE_TAIL, text=text)
 
 
 def _open_before(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> Iterator[str]:
