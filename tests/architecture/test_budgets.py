@@ -26,7 +26,6 @@ FILES_OVER: Mapping[str, int] = {
     "siltstone/core/errors.py": 450,  # one tree, which a handler reads from its root
     "siltstone/core/storage/async_storage.py": 405,  # the bridge, with every call of the contract
     "siltstone/store/async_store.py": 800,  # every verb of a store
-    "siltstone/store/handles/async_segment.py": 405,  # every verb of a segment
     "siltstone/segments/segment_storage.py": 445,  # the verbs of the layer, call by call
     "siltstone/tier1/file/fenced_log.py": 405,  # the contract, call by call
     "siltstone/tier1/kafka/fenced_log.py": 405,  # the contract, call by call

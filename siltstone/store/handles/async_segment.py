@@ -24,14 +24,13 @@ from siltstone.store.handles.async_buffered_writer import (
     OnDurable,
 )
 from siltstone.store.handles.async_writer import AsyncWriter
+from siltstone.store.handles.container_slot import Handle
 from siltstone.store.handles.streams import PIECE_BYTES, DurableAppends, StreamProgress, read_some
-from siltstone.store.handles.unpicklable import LivingHandle
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import SupportsIndex
 
-    from siltstone.container.container import Container
     from siltstone.container.models.check import ChunkState
     from siltstone.container.models.segments import ChunkInfo, SegmentInfo, WriterInfo
     from siltstone.core.bytes_like import BytesLike
@@ -52,20 +51,19 @@ EXAMINED_COUNT: Final = 64
 _STREAMS: Final = Pool(name="siltstone-streams", threads=8)
 
 
-class AsyncSegment(LivingHandle):
+class AsyncSegment(Handle):
     """A handle to a segment. Making one does no I/O, so the segment need not exist.
 
     A handle is for the loop of its store. It stays usable when the store opens a container again.
     """
 
-    __slots__ = ("__weakref__", "_container", "_name", "_slot", "_store")
+    __slots__ = ("_name", "_slot", "_store")
 
     def __init__(self, store: SegmentHome, slot: ContainerSlot, name: str) -> None:
         self._store = store
         self._slot = slot
         self._name = name
-        self._container: Container
-        slot.bind_handle(self)
+        super().__init__(slot)
 
     @property
     def name(self) -> str:

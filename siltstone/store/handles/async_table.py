@@ -14,12 +14,12 @@ from siltstone.core.bytes_like import as_bytes
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.errors import ClosedError
 from siltstone.store.handles.arguments import check_changes, check_expected, check_key, check_offset
+from siltstone.store.handles.container_slot import Handle
 from siltstone.store.handles.unpicklable import LivingHandle
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
-    from siltstone.container.container import Container
     from siltstone.container.models.segments import TableValue
     from siltstone.container.models.tables import TableUpdate
     from siltstone.container.state.table_snapshots import LivingSnapshot
@@ -100,15 +100,14 @@ FOLLOW_WAIT_S: Final = 30.0
 """A follower asks again after this time, so that no wait is without an end."""
 
 
-class AsyncTable(LivingHandle):
+class AsyncTable(Handle):
     """A handle to a table: ordered bytes to bytes, each value with the version that wrote it."""
 
-    __slots__ = ("__weakref__", "_container", "_name")
+    __slots__ = ("_name",)
 
     def __init__(self, slot: ContainerSlot, name: str) -> None:
         self._name = name
-        self._container: Container
-        slot.bind_handle(self)
+        super().__init__(slot)
 
     @property
     def name(self) -> str:

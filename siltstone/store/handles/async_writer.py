@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from siltstone.core.bytes_like import as_bytes
 from siltstone.store.handles.arguments import check_offset
-from siltstone.store.handles.unpicklable import LivingHandle
+from siltstone.store.handles.container_slot import Handle
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
-    from siltstone.container.container import Container
     from siltstone.container.models.segments import WriterInfo
     from siltstone.core.bytes_like import BytesLike
     from siltstone.store.handles.container_slot import ContainerSlot
 
 
-class AsyncWriter(LivingHandle):
+class AsyncWriter(Handle):
     """Appends that may be repeated: a sequence that was appended before returns its offset again.
 
     Attributes:
@@ -27,15 +26,14 @@ class AsyncWriter(LivingHandle):
             first. ``segment.writers()`` and ``segment.writer(name)`` tell the newest.
     """
 
-    __slots__ = ("__weakref__", "_container", "_number", "name", "segment", "sequence")
+    __slots__ = ("_number", "name", "segment", "sequence")
 
     def __init__(self, slot: ContainerSlot, segment: str, info: WriterInfo) -> None:
         self.segment = segment
         self.name = info.name
         self.sequence = info.sequence
         self._number = info.number
-        self._container: Container
-        slot.bind_handle(self)
+        super().__init__(slot)
 
     def __repr__(self) -> str:
         return f"AsyncWriter({self.segment!r}, {self.name!r})"

@@ -5,22 +5,29 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from siltstone.core.errors import StoreError
 from siltstone.store.handles.stand_ins import refusing_container
+from siltstone.store.handles.unpicklable import LivingHandle
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
 
 
-class Handle(Protocol):
-    """A segment, table or writer: anything that calls a container."""
+class Handle(LivingHandle):
+    """A segment, table or writer: what calls a container, which is exchanged meanwhile."""
 
-    _container: Container
+    __slots__ = ("__weakref__", "_container")
 
-    def __hash__(self) -> int: ...
+    def __init__(self, slot: ContainerSlot) -> None:
+        self._container: Container
+        slot.bind_handle(self)
+
+    def _rebind(self, container: Container) -> None:
+        """Let every call from now on go to ``container``."""
+        self._container = container
 
 
 class ContainerSlot:
@@ -44,7 +51,7 @@ class ContainerSlot:
     def bind_handle(self, handle: Handle) -> None:
         """Give a new handle its container, now and whenever that is exchanged."""
         with self._lock:
-            handle._container = self.container
+            handle._rebind(self.container)
             self._handles.add(handle)
 
     def bind(self, container: Container) -> None:
@@ -52,7 +59,7 @@ class ContainerSlot:
         with self._lock:
             self.container = container
             for handle in list(self._handles):
-                handle._container = container
+                handle._rebind(container)
 
     def bind_after_fork(self, container: Container) -> None:
         """``bind`` in a forked child, where the lock may be held by a thread that is not there."""

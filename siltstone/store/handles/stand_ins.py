@@ -15,10 +15,15 @@ from siltstone.core.errors import ReadOnlyError, SiltstoneError
 if TYPE_CHECKING:
     from siltstone.container.container import Container
     from siltstone.container.reader.read_container import ReadContainer
+    from siltstone.store.handles.read_calls import ReadCalls
+
+    def _read_calls_of(container: Container | ReadContainer) -> ReadCalls:
+        """Both kinds of containers have these calls, which lets mypy check those of handles."""
+        return container
 
 
 class _ReadOnlyContainer:
-    def __init__(self, reader: ReadContainer) -> None:
+    def __init__(self, reader: ReadCalls) -> None:
         self._reader = reader
 
     def __getattr__(self, name: str) -> Any:
@@ -41,7 +46,7 @@ class _RefusingContainer:
         raise self._make_error()
 
 
-def read_only_container(reader: ReadContainer) -> Container:
+def read_only_container(reader: ReadCalls) -> Container:
     """Return a container that reads as ``reader`` does and refuses with ``ReadOnlyError``."""
     return cast("Container", _ReadOnlyContainer(reader))
 

@@ -29,7 +29,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.fenced_log import LogOwner
 from siltstone.store.async_store import AsyncStore
-from siltstone.store.handles.container_slot import ContainerSlot
+from siltstone.store.handles.container_slot import ContainerSlot, Handle
 from siltstone.store.reopener import Reopening
 from siltstone.store.store_assembly import Assembly
 from tests.support import inside
@@ -53,10 +53,6 @@ class FakeOwner:
 
     async def close(self, flush: str | None = None) -> None:
         self.closings += 1
-
-
-class FakeHandle:
-    _container: Container
 
 
 class FakeOpener:
@@ -99,14 +95,14 @@ class FakeEnvironment:
 
 
 def watch(
-    opener: FakeOpener, failure: SiltstoneError, until: Callable[[FakeHandle], bool]
-) -> tuple[FakeOwner, FakeHandle, FakeEnvironment]:
+    opener: FakeOpener, failure: SiltstoneError, until: Callable[[Handle], bool]
+) -> tuple[FakeOwner, Handle, FakeEnvironment]:
     """Let an owner fail, and run the watcher until ``until`` holds for its handle."""
 
-    async def run() -> tuple[FakeOwner, FakeHandle, FakeEnvironment]:
-        owner, handle, world = FakeOwner(1), FakeHandle(), FakeEnvironment()
+    async def run() -> tuple[FakeOwner, Handle, FakeEnvironment]:
+        owner, world = FakeOwner(1), FakeEnvironment()
         slot = ContainerSlot(0, cast("Container", owner), 1)
-        slot.bind_handle(handle)
+        handle = Handle(slot)
         task = asyncio.ensure_future(Reopening([slot], opener, cast("Environment", world)).run())
         await asyncio.sleep(0)
         owner.fail(failure)
@@ -123,8 +119,8 @@ def watch(
     return asyncio.run(run())
 
 
-def raises(kind: type[SiltstoneError]) -> Callable[[FakeHandle], bool]:
-    def until(handle: FakeHandle) -> bool:
+def raises(kind: type[SiltstoneError]) -> Callable[[Handle], bool]:
+    def until(handle: Handle) -> bool:
         try:
             _ = handle._container.closed
         except SiltstoneError as error:
@@ -156,7 +152,7 @@ def refusals(enough: Callable[[list[ClosedError]], bool]) -> list[ClosedError]:
     """The errors of refused calls while no open succeeds, until ``enough`` holds."""
     seen: list[ClosedError] = []
 
-    def until(handle: FakeHandle) -> bool:
+    def until(handle: Handle) -> bool:
         try:
             _ = handle._container.closed
         except ClosedError as error:
