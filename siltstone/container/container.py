@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from siltstone.container.boot.claim import Claimed
 from siltstone.container.changes.segment_changes import NewSegment
@@ -44,16 +44,14 @@ from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.row_pages import RowPage, row_page
 from siltstone.container.retention.retention import Retention
 from siltstone.container.state.table_snapshots import LivingSnapshot
-from siltstone.core.errors import (
-    LostDataError,
-    SiltstoneError,
-)
+from siltstone.core.errors import LostDataError, SiltstoneError
 from siltstone.core.records.keys import RowKind
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.storage.uncancellable import WholeClose
 from siltstone.segments.page_cache_reads import ReadPlace
 
 if TYPE_CHECKING:
+    from siltstone.container.changes import bound_calls
     from siltstone.container.flush.write_through_hooks import BeginHooks
     from siltstone.container.imports.adoptions import Adoptions
     from siltstone.container.imports.sessions import Imports
@@ -80,10 +78,10 @@ class Container:
         pins: maps of segments, and the pins that keep their chunks.
     """
 
-    append: Callable[..., asyncio.Future[int]]
-    append_many: Callable[..., asyncio.Future[int]]
-    append_as: Callable[..., Coroutine[Any, Any, int]]
-    update: Callable[..., asyncio.Future[int]]
+    append: bound_calls.AppendCall
+    append_many: bound_calls.AppendManyCall
+    append_as: bound_calls.AppendAsCall
+    update: bound_calls.UpdateCall
 
     def __init__(self, claimed: Claimed, parts: OwnerParts) -> None:
         self._parts = parts
@@ -372,12 +370,12 @@ class Container:
 
     async def table_updates(self, table: str, after: int) -> UpdatePage:
         """See ``TableFeed.page``."""
-        self._reading()
+        self._check_open()
         return await self._parts.feed.page(table, after)
 
     async def wait_for_version(self, after: int, timeout_s: float) -> None:
         """See ``TableFeed.wait``."""
-        self._reading()
+        self._check_open()
         await self._parts.feed.wait(after, timeout_s)
 
     async def table_version(self) -> int:
@@ -468,12 +466,12 @@ class Container:
 
     async def health(self) -> ContainerHealth:
         """The health of long-term storage, as measured up to now; makes no call."""
-        self._reading()
+        self._check_open()
         return self._parts.health.look()
 
     def stats(self) -> ContainerStats:
         """The container at a glance."""
-        self._reading()
+        self._check_open()
         return self._parts.stats(self._claimed)
 
     async def _reading_now(self) -> Reading:
@@ -490,6 +488,9 @@ class Container:
         return error
 
     def _reading(self) -> Reading:
+        self._check_open()
+        return self._parts.reading
+
+    def _check_open(self) -> None:
         if self._closed or self.failure is not None:
             raise self._parts.pipeline.closed_error()
-        return self._parts.reading
