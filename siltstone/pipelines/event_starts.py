@@ -22,7 +22,6 @@ GUESSED_EVENT_BYTES_MAX: Final = 1_024
 """A buffer holds so few larger events that following them one by one is as fast."""
 
 SAMPLE: Final = 32
-GUESSED_LENGTH_MAX: Final = 1 << 24
 BUFFER_BYTES_MIN: Final = 1 << 16
 
 TURN_STEPS: Final = 8

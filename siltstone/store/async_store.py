@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from siltstone.container.flush.write_through_hooks import BeginHooks
     from siltstone.container.models.check import CheckProgress
     from siltstone.container.models.garbage import GarbageStatus, SweepFinding
-    from siltstone.store.handles.container_slot import ContainerSlot
 
 LIFETIME: Final = timedelta(days=1)
 

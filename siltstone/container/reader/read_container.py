@@ -89,9 +89,6 @@ if TYPE_CHECKING:
     from siltstone.container.check.checker import ContainerSnapshot
     from siltstone.container.garbage.garbage import ReadGarbage
     from siltstone.container.garbage.sweeper import SweepScope
-    from siltstone.container.reader.reader_view import View
-    from siltstone.container.reads.chunk_rows import ChunkRows
-    from siltstone.container.reads.reads import Reading
     from siltstone.container.reads.row_pages import RowPage
     from siltstone.metadata.tables import Tables
 
@@ -567,8 +564,6 @@ class ReadContainer:
             CorruptDataError: a row is missing.
             ChunkError: long-term storage did not answer.
         """
-        from siltstone.container.reads.chunk_rows import named_chunks
-
         if system_now:
             await self._present()
         else:

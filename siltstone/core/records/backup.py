@@ -45,7 +45,6 @@ VERSION = 1
 
 _ID = struct.Struct("16s")
 _U32 = struct.Struct("<I")
-_U64 = struct.Struct("<Q")
 _HEAD = struct.Struct("<QQI")
 _CONTAINER = struct.Struct("<QQIQQQQ")
 _OBJECT = struct.Struct("<QI")

@@ -135,11 +135,6 @@ class LegacyFinding:
     notes: tuple[Note, ...] = field(default=())
 
     @property
-    def readable_bytes(self) -> int:
-        """Bytes between start and length."""
-        return self.length - self.start
-
-    @property
     def main_key(self) -> str:
         """The file that says whether it is sealed: its header, or else its only one."""
         if self.header_key is not None:

@@ -20,7 +20,6 @@ from siltstone.store.handles.unpicklable import LivingHandle
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
-    from siltstone.container.models.segments import TableValue
     from siltstone.container.models.tables import TableUpdate
     from siltstone.container.state.table_snapshots import LivingSnapshot
     from siltstone.core.bytes_like import BytesLike

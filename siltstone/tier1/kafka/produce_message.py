@@ -19,7 +19,6 @@ from siltstone.tier1.kafka.record_batch import varint
 PRODUCE_KEY: Final = 0
 VERSION_MIN: Final = 9
 VERSION_BY_ID: Final = 13
-VERSION_MAX: Final = 13
 
 _LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
@@ -43,7 +42,7 @@ class ProduceMessages:
     """Requests for one topic.
 
     Attributes:
-        version: of the request, from ``VERSION_MIN`` to ``VERSION_MAX``.
+        version: of the request, from ``VERSION_MIN`` to ``VERSION_BY_ID``.
         topic: its name.
         topic_id: its id, which later versions go by.
     """

@@ -16,8 +16,6 @@ _LENGTH_FROM = 12
 _ATTRIBUTES = b"\0"
 _DELTAS_AND_NO_KEY = b"\0\0\x01"
 _NO_HEADERS = b"\0"
-BATCH_OVERHEAD_BYTES = 80
-"""More than all that stands around a value."""
 
 
 def encode_batch(
