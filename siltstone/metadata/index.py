@@ -71,11 +71,17 @@ class Index:
     ``checkpoint`` are not.
 
     Attributes:
-        watch: if set, told of each look-up.
+        watch: told of each look-up; ``None`` without metrics.
     """
 
-    def __init__(self, database: rocksdict.Rdict, folder: Path, position: Position | None) -> None:
-        self.watch: IndexWatch | None = None
+    def __init__(
+        self,
+        database: rocksdict.Rdict,
+        folder: Path,
+        position: Position | None,
+        watch: IndexWatch | None,
+    ) -> None:
+        self.watch = watch
         self._database = database
         self._folder = folder
         self._position = position
@@ -92,7 +98,7 @@ class Index:
         *,
         cache_bytes: int = CACHE_BYTES,
         write_buffer_bytes: int = WRITE_BUFFER_BYTES,
-        counted: bool = False,
+        watch: IndexWatch | None = None,
     ) -> Index:
         """Open the index in ``folder``, or make an empty one.
 
@@ -101,7 +107,8 @@ class Index:
             cache_bytes: size of the block cache.
             write_buffer_bytes: memory of rows that are in no file yet; up to four times as much
                 while files are being written.
-            counted: count what its cache has, for ``cache_counts``; look-ups get a quarter slower.
+            watch: told of each look-up. With one, what the cache has is counted for
+                ``cache_counts``, and look-ups get a quarter slower.
 
         Raises:
             StoreInUseError: another process, or this one, has it open.
@@ -111,10 +118,13 @@ class Index:
         use_process()
         folder.mkdir(parents=True, exist_ok=True)
         database = translated(
-            folder, lambda: _open_database(folder, cache_bytes, write_buffer_bytes, counted)
+            folder,
+            lambda: _open_database(
+                folder, cache_bytes, write_buffer_bytes, counted=watch is not None
+            ),
         )
         try:
-            return cls(database, folder, _read_position(database, folder))
+            return cls(database, folder, _read_position(database, folder), watch)
         except SiltstoneError:
             database.close()
             raise
@@ -268,7 +278,7 @@ class Index:
         return checkpoint_position(folder)
 
     def cache_counts(self) -> CacheCounts:
-        """Blocks found in the cache, and read from files, since it was opened counted; else 0."""
+        """Blocks found in the cache, and read from files, since it was opened; 0 if unwatched."""
         text = self._database.property_value("rocksdb.options-statistics")
         return cache_counts(text or "")
 
@@ -301,7 +311,7 @@ def checkpoint_position(folder: Path) -> Position | None:
 
 
 def _open_database(
-    folder: Path, cache_bytes: int, write_buffer_bytes: int, counted: bool
+    folder: Path, cache_bytes: int, write_buffer_bytes: int, *, counted: bool
 ) -> rocksdict.Rdict:
     blocks = rocksdict.BlockBasedOptions()
     blocks.set_block_cache(rocksdict.Cache(cache_bytes))

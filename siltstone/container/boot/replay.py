@@ -88,7 +88,7 @@ async def build_replica(
         Index.open,
         cache_bytes=settings.index_cache_bytes,
         write_buffer_bytes=settings.index_write_bytes,
-        counted=metrics.enabled,
+        watch=IndexWatch(metrics, environment.monotonic) if metrics.enabled else None,
     )
     index = await _matching_index(
         boot_state, scan.frames, system, environment, open_index, index_folder
@@ -102,21 +102,12 @@ async def build_replica(
         index, boot_state = await restored_index(
             boot_state, storage, environment, index_folder, open_index=open_index
         )
-    if metrics.enabled:
-        index.watch = IndexWatch(metrics, environment.monotonic)
     try:
         tables = Tables(index, boot_state.lineage)
         boot_state = await _replay_table_log(
             tables, boot_state, scan.frames, system, to_damage=to_damage
         )
-        replica = Replica(
-            tables,
-            environment,
-            idle_max=settings.segments_idle_max,
-            kept=kept,
-            flush_thresholds=flush_thresholds,
-        )
-        replica.table_flushed = boot_state.table_end
+        replica.note_table_flush(where.table_end)
         replica.begin(scan)
         if tables.applied_version < boot_state.table_end:
             raise CorruptDataError(
