@@ -17,14 +17,18 @@ from siltstone.container.recovery.storage_state import (
     newest_standing,
     system_storage,
 )
+from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.read_only_log_writer import NoWriter
+from siltstone.container.state.replica import Replica
 from siltstone.core.environment import Environment
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.core.text import counted
 from siltstone.journal.journal_state import EPOCH_END, PAUSE_S, STARTS_MAX, JournalState
 from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.index import Index
 from siltstone.metadata.layout_store import TableLayoutStore
+from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 WARNINGS_MAX = 1_000
 """More segments than this are not named one by one; ``siltstone recover --dry-run`` names all."""
@@ -35,13 +39,24 @@ class LostView(View):
 
     Attributes:
         doubts: why a newer state may have been there; none when this is the newest.
-        lacks: whether anything is damaged, missing or passed over.
-        newest: what the journal said when it was built.
+        newest: what the journal said when all was looked at; ``None`` when it said nothing then.
     """
 
-    doubts: tuple[str, ...] = ()
-    lacks: bool = False
-    newest: JournalState | None = None
+    def __init__(
+        self,
+        where: BootState,
+        recovered: Recovered,
+        replica: Replica,
+        index: Index,
+        system: ChunkedSegmentStorage,
+        segments: ChunkedSegmentStorage,
+        *,
+        doubts: tuple[str, ...],
+        newest: Recovered | None,
+    ) -> None:
+        super().__init__(where, recovered, replica, index, system, segments)
+        self.doubts = doubts
+        self.newest = newest
 
 
 async def build_lost_view(
@@ -67,14 +82,7 @@ async def build_lost_view(
         if start:
             await environment.sleep(PAUSE_S * 2 ** (start - 1))
         view = await _view(container, storage, environment, settings, folder)
-        try:
-            view.newest = view.journal_state
-            if view.lacks:
-                view.newest = await _newest(container, storage, environment)
-        except BaseException:
-            await _drop(view, environment)
-            raise
-        if view.newest in (view.journal_state, seen):
+        if view.newest in (view.recovered, seen):
             return view
         seen = view.newest
         await _drop(view, environment)
@@ -109,25 +117,34 @@ async def _view(
     folder: Path,
 ) -> LostView:
     cut = await newest_cut(container, EPOCH_END, (), storage, environment, settings, folder)
-    journal_state = cut.boot_state.journal_state
-    assert journal_state is not None, "a cut is of a journal"
+    recovered = cut.where.recovered
+    assert recovered is not None, "a cut is of a journal"
+    newest: Recovered | None = recovered
     try:
         loss = await loss_of(cut, storage, environment, EPOCH_END)
+        warnings = tuple(_warnings(cut, loss))
+        if cut.where.warnings or warnings:
+            newest = await _newest(container, storage, environment)
     except BaseException:
         await run_whole(environment, INDEX_POOL, cut.index.close)
         raise
-    warnings = tuple(_warnings(cut, loss))
-    boot_state = cut.boot_state.warned(_shown(cut), *warnings)
+    where = cut.where.warned(_shown(cut), *warnings)
     writer = NoWriter(cut.replica.tables)
     layouts = TableLayoutStore(cut.replica.rows, writer, container, environment, 0.0)
     segments = segment_storage(
         storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
     )
-    system = system_storage(journal_state, storage, environment, settings)
-    view = LostView(boot_state, journal_state, cut.replica, cut.index, system, segments)
-    view.doubts = tuple(_doubts(cut, loss))
-    view.lacks = bool(cut.boot_state.warnings or warnings)
-    return view
+    system = system_storage(recovered, storage, environment, settings)
+    return LostView(
+        where,
+        recovered,
+        cut.replica,
+        cut.index,
+        system,
+        segments,
+        doubts=tuple(_doubts(cut, loss)),
+        newest=newest,
+    )
 
 
 def _doubts(cut: RecoveredCut, loss: Loss) -> Iterator[str]:
