@@ -384,14 +384,14 @@ class OwnerParts:
         """The container at a glance. Asks the log nothing: it may be in the middle of a sync."""
         replica = self.pipeline.replica
         now = self.environment.monotonic()
-        kinds = [part.backoff for part in self.working] + [self.checkpointer.tidying.backoff]
+        kinds = [part.backoff for part in self.working] + [self.checkpointer.cleanup.backoff]
         troubles = [backoff.error for backoff in kinds if backoff.error is not None]
         mishaps = (self.segments.mishaps, self.system.mishaps)
         troubles += [each.seal_error for each in mishaps if each.seal_error is not None]
         return ContainerStats(
             container=self.container,
             epoch=claimed.epoch,
-            lineage=uuid_text(claimed.found.lineage),
+            lineage=uuid_text(claimed.boot_state.lineage),
             unflushed_bytes=replica.unflushed_bytes,
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),

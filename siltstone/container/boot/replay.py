@@ -107,7 +107,14 @@ async def build_replica(
         boot_state = await _replay_table_log(
             tables, boot_state, scan.frames, system, to_damage=to_damage
         )
-        replica.note_table_flush(where.table_end)
+        replica = Replica(
+            tables,
+            environment,
+            idle_max=settings.segments_idle_max,
+            kept=kept,
+            flush_thresholds=flush_thresholds,
+        )
+        replica.note_table_flush(boot_state.table_end)
         replica.begin(scan)
         if tables.applied_version < boot_state.table_end:
             raise CorruptDataError(

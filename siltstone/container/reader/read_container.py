@@ -617,7 +617,7 @@ class ReadContainer:
         return ContainerStats(
             container=self._container,
             epoch=log.epoch,
-            lineage=uuid_text(view.where.lineage),
+            lineage=uuid_text(view.boot_state.lineage),
             unflushed_bytes=replica.unflushed_bytes,
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),

@@ -44,17 +44,17 @@ class LostView(View):
 
     def __init__(
         self,
-        where: BootState,
-        recovered: Recovered,
+        boot_state: BootState,
+        journal_state: JournalState,
         replica: Replica,
         index: Index,
         system: ChunkedSegmentStorage,
         segments: ChunkedSegmentStorage,
         *,
         doubts: tuple[str, ...],
-        newest: Recovered | None,
+        newest: JournalState | None,
     ) -> None:
-        super().__init__(where, recovered, replica, index, system, segments)
+        super().__init__(boot_state, journal_state, replica, index, system, segments)
         self.doubts = doubts
         self.newest = newest
 
@@ -82,7 +82,7 @@ async def build_lost_view(
         if start:
             await environment.sleep(PAUSE_S * 2 ** (start - 1))
         view = await _view(container, storage, environment, settings, folder)
-        if view.newest in (view.recovered, seen):
+        if view.newest in (view.journal_state, seen):
             return view
         seen = view.newest
         await _drop(view, environment)
@@ -117,27 +117,27 @@ async def _view(
     folder: Path,
 ) -> LostView:
     cut = await newest_cut(container, EPOCH_END, (), storage, environment, settings, folder)
-    recovered = cut.where.recovered
-    assert recovered is not None, "a cut is of a journal"
-    newest: Recovered | None = recovered
+    journal_state = cut.boot_state.journal_state
+    assert journal_state is not None, "a cut is of a journal"
+    newest: JournalState | None = journal_state
     try:
         loss = await loss_of(cut, storage, environment, EPOCH_END)
         warnings = tuple(_warnings(cut, loss))
-        if cut.where.warnings or warnings:
+        if cut.boot_state.warnings or warnings:
             newest = await _newest(container, storage, environment)
     except BaseException:
         await run_whole(environment, INDEX_POOL, cut.index.close)
         raise
-    where = cut.where.warned(_shown(cut), *warnings)
+    boot_state = cut.boot_state.warned(_shown(cut), *warnings)
     writer = NoWriter(cut.replica.tables)
     layouts = TableLayoutStore(cut.replica.rows, writer, container, environment, 0.0)
     segments = segment_storage(
         storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
     )
-    system = system_storage(recovered, storage, environment, settings)
+    system = system_storage(journal_state, storage, environment, settings)
     return LostView(
-        where,
-        recovered,
+        boot_state,
+        journal_state,
         cut.replica,
         cut.index,
         system,

@@ -267,6 +267,8 @@ def begin_log(container: int, log: FencedLog, journal_state: JournalState, owner
     recovery = recovery_file(container, epoch)
     pieces = [
         control_piece(ControlKind.RECOVERY, recovery.encode()),
-        control_piece(ControlKind.CHECKPOINT, encode_checkpoint_record(recovered.checkpoint_file)),
+        control_piece(
+            ControlKind.CHECKPOINT, encode_checkpoint_record(journal_state.checkpoint_file)
+        ),
     ]
     log.append(pieces, count=len(pieces))

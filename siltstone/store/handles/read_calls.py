@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from siltstone.container.models.settings import CloseFlush
     from siltstone.container.models.tables import UpdatePage
-    from siltstone.container.reads.pinned_maps import Pins
+    from siltstone.container.reads.pinned_maps import PinVerbs
     from siltstone.container.reads.reads import Reading
     from siltstone.container.reads.row_pages import RowPage
     from siltstone.container.retention.retention import ReadRetention, Retention
@@ -36,7 +36,7 @@ class ReadCalls(Protocol):
         pins: maps of segments, and the pins that keep their chunks.
     """
 
-    pins: Pins
+    pins: PinVerbs
 
     async def info(self, name: str) -> SegmentInfo:
         """What is acknowledged of a segment."""

@@ -21,9 +21,9 @@ def test_many_containers_share_what_is_kept_of_unwritten_rows(
     asked: list[int] = []
     plain = index._open_database
 
-    def watched(folder: Path, cache_bytes: int, write_buffer_bytes: int, counted: bool) -> Any:
+    def watched(folder: Path, cache_bytes: int, write_buffer_bytes: int, *, counted: bool) -> Any:
         asked.append(write_buffer_bytes)
-        return plain(folder, cache_bytes, write_buffer_bytes, counted)
+        return plain(folder, cache_bytes, write_buffer_bytes, counted=counted)
 
     monkeypatch.setattr(index, "_open_database", watched)
     file = siltstone.init(tmp_path / "store", containers=containers)

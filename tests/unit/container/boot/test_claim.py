@@ -18,7 +18,7 @@ from siltstone.container.boot.claim import (
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.owner_boot import claim
 from siltstone.container.state.boot_state import BootState
-from siltstone.container.state.replica import NO_MARKS
+from siltstone.container.state.replica import NO_THRESHOLDS
 from siltstone.core.chunk_names import claim_file, system_prefix
 from siltstone.core.errors import (
     FencedError,
@@ -405,7 +405,7 @@ def test_frames_of_a_newer_owner_end_a_boot_and_those_of_its_own_do_not(
             boot.environment,
             ContainerSettings(),
             nothing,
-            NO_MARKS,
+            NO_THRESHOLDS,
         )
 
     told = "another frame at an index" if newest == 2 else "a newer epoch owns the log epoch=3$"

@@ -24,7 +24,7 @@ async def test_they_begin_in_the_order_of_the_calls_whatever_their_kind() -> Non
         container = (await made.open()).container
         await container.create("a")
         # The first one finds the segment by its row, since it was not used yet.
-        parts = [b"1", bytearray(b"22"), bytes(FRAME), b"x" * FRAME, b"3"]
+        parts: list[bytes | bytearray] = [b"1", bytearray(b"22"), bytes(FRAME), b"x" * FRAME, b"3"]
         futures = [container.append("a", part) for part in parts]
         end = sum(map(len, parts))
         futures.append(container.append("a", memoryview(b"4444"), end))
