@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from siltstone.container.boot.claim import Claimed
 from siltstone.container.changes.segment_changes import NewSegment
 from siltstone.container.check.checker import ContainerSnapshot, check_container
 from siltstone.container.check.examine import examine_chunks
@@ -70,6 +69,9 @@ class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of backg
 class Container:
     """One owned container. Made by ``open_container``.
 
+    The pipeline runs from its construction on, since the first checkpoint puts its record into the
+    log; ``begin`` starts all other work once that checkpoint is durable.
+
     Attributes:
         append: see ``Appender.append``; bound here so that a call has no frame of ours in between.
         append_many: see ``Appender.append_many``.
@@ -83,9 +85,8 @@ class Container:
     append_as: bound_calls.AppendAsCall
     update: bound_calls.UpdateCall
 
-    def __init__(self, claimed: Claimed, parts: OwnerParts) -> None:
+    def __init__(self, parts: OwnerParts) -> None:
         self._parts = parts
-        self._claimed = claimed
         self.append = parts.appender.append
         self.append_many = parts.appender.append_many
         self.append_as = parts.appender.append_as
@@ -101,7 +102,7 @@ class Container:
     # --- life -------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin the background work: the owner is open."""
+        """Begin the background work, besides the pipeline: the owner is open."""
         self._parts.journal.begin_service()
         self._main = asyncio.create_task(self._run(), name=f"container-{self._parts.container}")
 
@@ -136,7 +137,7 @@ class Container:
     @property
     def epoch(self) -> int:
         """The owner's epoch."""
-        return self._claimed.epoch
+        return self._parts.claimed.epoch
 
     async def wait_stopped(self) -> None:
         """Wait until the container stops, by ``close`` or by a failure."""
@@ -159,7 +160,7 @@ class Container:
     async def _close(self, choice: CloseFlush) -> None:
         try:
             if self._main is not None:
-                await settle(self._parts, choice, self._claimed.log_end)
+                await settle(self._parts, choice, self._parts.claimed.log_end)
         finally:
             self._parts.stopped.set()
             self._parts.journal.end_service()
@@ -472,7 +473,7 @@ class Container:
     def stats(self) -> ContainerStats:
         """The container at a glance."""
         self._check_open()
-        return self._parts.stats(self._claimed)
+        return self._parts.stats()
 
     async def _reading_now(self) -> Reading:
         # An owner that was overtaken would map chunks that are already gone.

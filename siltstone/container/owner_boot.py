@@ -14,20 +14,21 @@ from pathlib import Path
 
 from siltstone.container.boot.claim import (
     Claimed,
-    bridged,
     claim_log,
     compare_log,
     fenced_rather_than_lost,
     list_journal,
     read_journal_again,
-    replay,
 )
-from siltstone.container.close.settlement import OWNERS_MAX
+from siltstone.container.boot.replay import replay
+from siltstone.container.boot.storage_layers import bridged
 from siltstone.container.container import Container
 from siltstone.container.flush.write_through_hooks import OpenHooks, refuse_write_through
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.owner_parts import OwnerParts
+from siltstone.container.state.boot_state import OWNERS_MAX
 from siltstone.container.state.log_scan import LOG_POOL
+from siltstone.container.state.work_events import WorkEvents
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
@@ -102,7 +103,8 @@ async def open_container(
     chunks = bridged(storage, environment, settings, metrics)
     opened: Container | None = None
     try:
-        # 1. to 4.
+        # 1. List the journal.  2. Claim the log.  3. Read the journal again.  4. Compare the two,
+        # as far as the ends of the log tell; steps 5 and 6 compare its frames, too.
         claimed = await claim(
             log,
             chunks,
@@ -112,31 +114,28 @@ async def open_container(
             takeover=takeover,
             confirm=hooks.confirm,
         )
-        parts = OwnerParts(
-            claimed, container, log, chunks, environment, settings, hooks.open_write_through
+        # 5. Look at all frames, and get an index.  6. Replay what it lacks.
+        events = WorkEvents()
+        flush_thresholds = events.flush_thresholds(settings, chunks.capabilities)
+        replayed = await replay(
+            claimed, log, chunks, environment, settings, index_folder, flush_thresholds
         )
-        # 5. Get an index.  6. Replay what it lacks.
-        replica, index, boot_state = await replay(
-            claimed,
-            log,
-            parts.system,
-            chunks,
-            environment,
-            settings,
-            index_folder,
-            parts.flush_thresholds,
-        )
-        parts.build(claimed, replica, index, boot_state)
-        opened = Container(claimed, parts)
         # 7. Create the claim object, write the first checkpoint, and open.
+        open_write_through = hooks.open_write_through
+        parts = OwnerParts(
+            replayed, events, container, log, chunks, environment, settings, open_write_through
+        )
+        opened = Container(parts)
         await _create_claim(parts, owner)
+        boot_state = parts.claimed.boot_state
         await parts.checkpointer.write_first(boot_state)
         opened.begin()
         # 8. Clean up what many owners left.
         if boot_state.journal_state is not None and boot_state.journal_state.owners >= OWNERS_MAX:
             await _clean_up(opened, parts)
     except BaseException:
-        with suppress(LogError, ChunkError):  # what came before tells that something hangs
+        # The first error is the one to raise; errors of the closing are dropped.
+        with suppress(LogError, ChunkError):
             if opened is not None:
                 await opened.close()
             else:
@@ -176,7 +175,8 @@ async def claim(
         boot_state = await read_journal_again(
             known, storage, environment, container, epoch, lineage
         )
-        # 4. Compare log and journal.
+        # 4. Compare log and journal. What only the frames tell is compared in the replay, which
+        # reads them: by ``LogScan.check``, and ``compare_newest_checkpoint``.
         return await compare_log(boot_state, log, environment, epoch)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from siltstone.container.boot.claim import Claimed, packing_storage, segment_storage
+from siltstone.container.boot.replay import ReplayedContainer
+from siltstone.container.boot.storage_layers import packing_storage, segment_storage
 from siltstone.container.changes.committer import Committer
 from siltstone.container.changes.concat import Concatenator
 from siltstone.container.changes.segment_changes import SegmentVerbs, TableVerbs
@@ -40,26 +41,23 @@ from siltstone.container.imports.adoptions import Adoptions
 from siltstone.container.imports.hidden_segments import HiddenSegments
 from siltstone.container.imports.publisher import Publisher
 from siltstone.container.imports.sessions import Imports
-from siltstone.container.models.segments import ContainerStats
+from siltstone.container.models.segments import ContainerStats, warned_of_tail
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.reader.reader_view import warned_of_tail
 from siltstone.container.reads.pin_watch import PinWatch
 from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.table_feed import TableFeed
 from siltstone.container.retention.retention import Retention
 from siltstone.container.state.backoff import Backoff
-from siltstone.container.state.boot_state import BootState
-from siltstone.container.state.replica import FlushThresholds, Replica, log_held_by
+from siltstone.container.state.replica import Replica, log_held_by
+from siltstone.container.state.work_events import WorkEvents
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog, TendedLog
-from siltstone.core.layout_store import LayoutChange
 from siltstone.core.metrics import APPEND_WAIT
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.text import uuid_text
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
-from siltstone.metadata.index import Index
 from siltstone.metadata.layout_store import TableLayoutStore
 from siltstone.metadata.rows import Rows
 
@@ -77,15 +75,21 @@ class Works(Protocol):
 
 
 class OwnerParts:
-    """Everything that an owned container consists of; ``build`` finishes it.
+    """Everything that an owned container consists of, each part made after what it needs.
 
     Attributes:
+        claimed: what was claimed, and where its boot started from.
         stopped: set once the owner has ended, or is to end.
+
+    Args, besides what ``open_container`` was given:
+        replayed: the container, claimed and replayed.
+        events: those that the replica sets.
     """
 
     def __init__(
         self,
-        claimed: Claimed,
+        replayed: ReplayedContainer,
+        events: WorkEvents,
         container: int,
         log: FencedLog,
         storage: AsyncChunkStorage,
@@ -93,53 +97,51 @@ class OwnerParts:
         settings: ContainerSettings,
         open_hooks: OpenHooks,
     ) -> None:
+        replica = replayed.replica
+        self.claimed = replayed.claimed
+        self.index = replayed.index
+        self.container = container
+        self.log = log
+        self.storage = storage
         self.environment = environment
         self.settings = settings
-        self.storage = storage
-        self.log = log
-        self.container = container
-        self._open_hooks = open_hooks
-        self.policy = settings.resolved(storage.capabilities)
         self.stopped = asyncio.Event()
-        self._flush_wanted = asyncio.Event()
-        self._table_flush_wanted = asyncio.Event()
-        self._garbage_wanted = asyncio.Event()
+        self._events = events
+        self._build_journal(replica)
+        self._build_pipeline(replica)
+        self._build_segments(replica.rows, open_hooks)
+        self._build_flushes()
+        self._build_health()
+        self._build_checkpoints()
+        self._build_verbs()
+        self._build_imports()
+        self._build_garbage(replica.rows)
+
+    def _build_journal(self, replica: Replica) -> None:
+        storage, environment, claimed = self.storage, self.environment, self.claimed
         boot_state = claimed.boot_state
-        self.journal = Journal(storage, environment, container, claimed.epoch, boot_state.lineage)
-        self.pins = PinWatch(storage, environment, container, claimed.epoch)
-        layouts = () if boot_state.journal_state is None else boot_state.journal_state.layouts
-        self.pinned = PinnedLayoutStore(self.journal, layouts, self._statement)
-        self.system = segment_storage(storage, self.pinned, environment, settings)
-        self.flush_thresholds = FlushThresholds(
-            segment_bytes=self.policy.size_bytes,
-            on_segment=self._flush_wanted.set,
-            table_bytes=settings.table_flush_bytes,
-            on_table=self._table_flush_wanted.set,
+        self.journal = Journal(
+            storage, environment, self.container, claimed.epoch, boot_state.lineage
         )
+        self.pins = PinWatch(storage, environment, self.container, claimed.epoch)
+        layouts = () if boot_state.journal_state is None else boot_state.journal_state.layouts
+        self.pinned = PinnedLayoutStore(self.journal, layouts, replica.statement)
+        self.system = segment_storage(storage, self.pinned, environment, self.settings)
 
-    def _statement(self, change: LayoutChange) -> tuple[int, int]:
-        return self.table_log_flusher.statement(change)
-
-    def build(
-        self, claimed: Claimed, replica: Replica, index: Index, boot_state: BootState
-    ) -> None:
-        """Make everything that works on the replica, each part after what it needs."""
+    def _build_pipeline(self, replica: Replica) -> None:
         environment, settings, storage = self.environment, self.settings, self.storage
-        self.index, self.boot_state = index, boot_state
-        if self.boot_state.journal_state is not None:
-            replica.exposure.cover(self.boot_state.journal_state.safe_index)
         self.pressure = Pressure(
             bound=settings.unflushed_bytes_max,
             deadline_s=settings.append_deadline_s,
             segments=replica.dirty.__len__,
-            on_bound=self._flush_wanted.set,
+            on_bound=self._events.flush.set,
             on_wait=partial(storage.metrics.observe, APPEND_WAIT),
         )
         self.pressure.add(replica.unflushed_bytes)
         self.table_pressure = Pressure(
             bound=settings.unflushed_table_bytes_max,
             deadline_s=settings.append_deadline_s,
-            on_bound=self._table_flush_wanted.set,
+            on_bound=self._events.table_flush.set,
         )
         self.table_pressure.add(replica.table_tail.size)
         self._frames = FrameMeter(storage.metrics)
@@ -150,7 +152,7 @@ class OwnerParts:
             self.pressure,
             self.table_pressure,
             self._failed,
-            log_first=claimed.log_first,
+            log_first=self.claimed.log_first,
             on_frame=self._frames.count if storage.metrics.enabled else None,
         )
         self._context = OwnerContext(
@@ -160,22 +162,53 @@ class OwnerParts:
             settings=settings,
             fence=Fence(self.pipeline, storage, self.container),
         )
-        self._build_health()
-        self._build_flushes(replica.rows)
-        self._build_verbs()
-        self._build_imports()
-        self._build_garbage(replica.rows)
 
     def _failed(self, error: SiltstoneError) -> None:
         logger.error("container closes: %s", error)
         self.stopped.set()
 
+    def _build_segments(self, rows: Rows, open_hooks: OpenHooks) -> None:
+        environment, settings = self.environment, self.settings
+        self._layouts = TableLayoutStore(
+            rows, self.pipeline, self.container, environment, settings.garbage_delay_s
+        )
+        self.recent_rows = self._layouts.recent
+        self.segments = packing_storage(self.storage, self._layouts, environment, settings)
+        self.write_through_owner = WriteThroughOwner(
+            container=self.container, context=self._context, segments=self.segments
+        )
+        self.write_through = write_through_of(self.write_through_owner, open_hooks)
+
+    def _build_flushes(self) -> None:
+        self.segment_flusher = SegmentFlusher(
+            self.pipeline,
+            self.segments,
+            self.environment,
+            self.settings,
+            self.settings.resolved(self.storage.capabilities),
+            self.pressure,
+            self._events.flush,
+            self._silent,
+            self.write_through,
+        )
+        self.table_log_flusher = TableLogFlusher(
+            self._context,
+            self.system,
+            self.journal,
+            self.table_pressure,
+            self._events.table_flush,
+            self._silent,
+        )
+
+    def _silent(self) -> bool:
+        """Whether long-term storage does not answer, so that work that writes there should rest."""
+        return self.storage.silent
+
     def _build_health(self) -> None:
-        journal, storage = self.journal, self.storage
-        gauge = Gauge(self.container, storage, self.environment, self.settings)
+        gauge = Gauge(self.container, self.storage, self.environment, self.settings)
         self._clock = gauge.clock
         space = SpaceWatch(
-            storage,
+            self.storage,
             self.environment,
             gauge.space_limits,
             self.settings.space_interval_s,
@@ -186,43 +219,29 @@ class OwnerParts:
             gauge,
             self.pipeline.replica,
             self.pressure,
-            storage,
+            self.storage,
             self.environment,
-            probed=(journal.container, journal.epoch),
+            probed=(self.container, self.claimed.epoch),
             space=space,
         )
 
-    def _build_flushes(self, rows: Rows) -> None:
-        environment, settings, storage = self.environment, self.settings, self.storage
-        pipeline = self.pipeline
-        self._layouts = TableLayoutStore(
-            rows, pipeline, self.container, environment, settings.garbage_delay_s
+    def _full(self) -> bool:
+        """Whether a flush failed for lack of room, and none succeeded since."""
+        replica = self.pipeline.replica
+        waiting = (
+            (self.segment_flusher, bool(replica.dirty)),
+            (self.table_log_flusher, bool(replica.table_tail)),
         )
-        self.recent_rows = self._layouts.recent
-        self.segments = packing_storage(storage, self._layouts, environment, settings)
-        self.write_through_owner = WriteThroughOwner(
-            container=self.container, context=self._context, segments=self.segments
+        return any(
+            isinstance(flusher.backoff.error, ChunkStorageFullError) and more
+            for flusher, more in waiting
         )
-        self.write_through = write_through_of(self.write_through_owner, self._open_hooks)
-        self.segment_flusher = SegmentFlusher(
-            pipeline,
-            self.segments,
-            environment,
-            settings,
-            self.policy,
-            self.pressure,
-            self._flush_wanted,
-            self._silent,
-            self.write_through,
-        )
-        self.table_log_flusher = TableLogFlusher(
-            self._context,
-            self.system,
-            self.journal,
-            self.table_pressure,
-            self._table_flush_wanted,
-            self._silent,
-        )
+
+    def _failing(self) -> bool:
+        """Whether long-term storage fails so often that work that can wait should wait."""
+        return self.health.failing
+
+    def _build_checkpoints(self) -> None:
         cleanup = CheckpointCleanup(
             self._context,
             self.table_log_flusher,
@@ -240,12 +259,12 @@ class OwnerParts:
             cleanup,
             self.index,
             self._silent,
-            wanted=self.boot_state.repaired,
+            wanted=self.claimed.boot_state.repaired,
         )
 
     def _build_verbs(self) -> None:
         environment, pipeline, write_through = self.environment, self.pipeline, self.write_through
-        self.joins = ConcatGuard(pipeline, self.segments, self._garbage_wanted.set)
+        self.joins = ConcatGuard(pipeline, self.segments, self._events.garbage.set)
         self.optimiser = Optimiser(
             self._context,
             self.segments,
@@ -285,7 +304,7 @@ class OwnerParts:
             self.joins,
             HiddenSegments(pipeline, self._layouts),
             on_joined=self.optimiser.hint,
-            on_garbage=self._garbage_wanted.set,
+            on_garbage=self._events.garbage.set,
         )
         self._import_sweep = ImportSweep(
             self.container, pipeline, self.storage, self._context.fence, environment
@@ -310,7 +329,7 @@ class OwnerParts:
             self.joins,
             self.write_through,
             self.imports,
-            self._garbage_wanted,
+            self._events.garbage,
             on_trimmed=self.optimiser.hint,
             suspended=self._failing,
         )
@@ -332,26 +351,6 @@ class OwnerParts:
         )
         self.garbage = GarbageVerbs(self)
         self.adoptions = Adoptions(pipeline, self.collector, environment)
-
-    def _silent(self) -> bool:
-        """Whether long-term storage does not answer, so that work that writes there should rest."""
-        return self.storage.silent
-
-    def _failing(self) -> bool:
-        """Whether it fails so often that work that can wait should wait."""
-        return self.health.failing
-
-    def _full(self) -> bool:
-        """Whether a flush failed for lack of room, and none succeeded since."""
-        replica = self.pipeline.replica
-        waiting = (
-            (self.segment_flusher, bool(replica.dirty)),
-            (self.table_log_flusher, bool(replica.table_tail)),
-        )
-        return any(
-            isinstance(flusher.backoff.error, ChunkStorageFullError) and more
-            for flusher, more in waiting
-        )
 
     def start(self, group: asyncio.TaskGroup) -> None:
         """Begin all background work."""
@@ -377,12 +376,12 @@ class OwnerParts:
         )
 
     def _wake(self) -> None:
-        self._flush_wanted.set()
-        self._garbage_wanted.set()
+        self._events.flush.set()
+        self._events.garbage.set()
 
-    def stats(self, claimed: Claimed) -> ContainerStats:
+    def stats(self) -> ContainerStats:
         """The container at a glance. Asks the log nothing: it may be in the middle of a sync."""
-        replica = self.pipeline.replica
+        claimed, replica = self.claimed, self.pipeline.replica
         now = self.environment.monotonic()
         kinds = [part.backoff for part in self.working] + [self.checkpointer.cleanup.backoff]
         troubles = [backoff.error for backoff in kinds if backoff.error is not None]
@@ -403,7 +402,7 @@ class OwnerParts:
             table_version=replica.tables.applied_version,
             checkpoint_version=self.checkpointer.version,
             dropped_tail=claimed.dropped_tail,
-            warnings=warned_of_tail(self.boot_state.warnings, claimed.dropped_tail),
+            warnings=warned_of_tail(claimed.boot_state.warnings, claimed.dropped_tail),
             last_error=str(troubles[0]) if troubles else None,
             read_backs_failed=sum(each.read_backs_failed for each in mishaps),
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.container.boot.claim import bridged
+from siltstone.container.boot.storage_layers import bridged
 from siltstone.container.models.recovery_report import RecoveryState
 from siltstone.container.recovery.lossy_recovery import _Recovering
 from siltstone.container.recovery.recovered_state import RecoveredCut

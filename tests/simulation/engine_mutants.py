@@ -20,7 +20,7 @@ ENGINE_MUTANTS = (
         "the journal is not listed again after the claim",
         "container/boot/claim.py",
         "journal_state = await read_journal(storage, environment, container, epoch)",
-        "journal_state = before",
+        "journal_state = known.journal_state",
     ),
     Mutant(
         "garbage goes although long-term storage does not know of its drop",
@@ -53,13 +53,13 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "the safe index does not wait for unflushed bytes",
-        "container/flush/table_log_flusher.py",
+        "container/state/replica.py",
         "lowest = min(lowest, segment.tail.first.index)",
         "pass",
     ),
     Mutant(
         "the safe index does not wait for the table log",
-        "container/flush/table_log_flusher.py",
+        "container/state/replica.py",
         "lowest = min(lowest, behind)",
         "pass",
     ),

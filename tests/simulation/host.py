@@ -84,7 +84,7 @@ class HostParts:
             finally:
                 with suppress(SiltstoneError):
                     await container.close()
-        self.log_ends[index] = container._claimed.log_end
+        self.log_ends[index] = inside.parts(container).claimed.log_end
         ledger.opened(container.epoch)
         world.trace.note(self.process.name, f"opened epoch {container.epoch} of {index}")
         return container

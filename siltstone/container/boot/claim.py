@@ -1,57 +1,40 @@
-"""How an owner claims a container and brings it up: the steps of a boot, in their order."""
+"""How an owner claims a container: the first four steps of a boot, in their order."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from siltstone.container.boot.log_consistency import (
     check_truncation,
-    compare_newest_checkpoint,
     is_used_log,
     read_known_journal,
 )
-from siltstone.container.boot.replay import apply_appends, build_replica
-from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.boot_state import BootState, boot_state_of, check_lineage, check_log
-from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, scan_frames
-from siltstone.container.state.replica import FlushThresholds, Replica
-from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.container.state.log_scan import LOG_POOL, kept_frames
 from siltstone.core.environment import Environment
 from siltstone.core.errors import FencedError, LogLostError, LogTruncatedError
-from siltstone.core.fenced_log import FencedLog, LogReader
-from siltstone.core.layout_store import LayoutStore, PackingLayoutStore
-from siltstone.core.metrics import NO_METRICS, Metrics
-from siltstone.core.records.frame import KIND_END, Frame
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.records.frame import KIND_END
 from siltstone.core.storage.async_storage import AsyncChunkStorage
-from siltstone.core.storage.bandwidth import Bandwidth
-from siltstone.core.storage.call_stats import CallLimits
-from siltstone.core.storage.circuit_breaker import CircuitLimits
 from siltstone.core.storage.first_look import LOG_S, silent_log
 from siltstone.core.storage.late_work import in_time
-from siltstone.core.storage.uncancellable import run_whole
 from siltstone.journal.journal_state import EPOCH_END, JournalState, list_epochs, read_journal
-from siltstone.metadata.checkpoint import INDEX_POOL
-from siltstone.metadata.index import Index
-from siltstone.segments.packing_segment_storage import PackingSegmentStorage
-from siltstone.segments.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
-from siltstone.segments.verified_blocks import VerifiedBlocks
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A claimed container before its replica is built.
+    """A claimed container.
 
     Attributes:
         epoch: this owner's.
-        boot_state: where the boot starts from.
+        boot_state: where the boot starts from; after the replay, with what that passed over.
         log_first: index of the first frame that the log kept then.
         log_end: one above the index of its newest frame then.
         dropped_tail: bytes of a torn last frame that the claim voided.
@@ -254,131 +237,3 @@ def _tried_before(log: FencedLog) -> bytes | None:
         return None
     finally:
         reader.close()
-
-
-async def replay(
-    claimed: Claimed,
-    log: FencedLog,
-    system: ChunkedSegmentStorage,
-    storage: AsyncChunkStorage,
-    environment: Environment,
-    settings: ContainerSettings,
-    index_folder: Path,
-    flush_thresholds: FlushThresholds,
-) -> tuple[Replica, Index, BootState]:
-    """Build the replica of a claimed container from everything that was acknowledged.
-
-    Returns it with its index, and where that began.
-    """
-    kept_bytes_max = settings.unflushed_bytes_max
-    scan = await scan_log(log, claimed.boot_state, environment, kept_bytes_max=kept_bytes_max)
-    if scan.newest_epoch > claimed.epoch:
-        # If the journal of this epoch stated it, the log would seem to be another one.
-        raise FencedError("a newer epoch owns the log", epoch=scan.newest_epoch)
-    if (claimed.log_first if scan.first is None else scan.newest + 1) < claimed.log_end:
-        raise LogLostError("the log became shorter since its claim", end=claimed.log_end)
-    scan.check()
-    replica, index, boot_state = await build_replica(
-        claimed.boot_state,
-        scan,
-        system,
-        storage,
-        environment,
-        settings,
-        [index_folder],
-        flush_thresholds=flush_thresholds,
-    )
-    try:
-        await apply_appends(replica, log, scan, environment)
-        boot_state = await compare_newest_checkpoint(boot_state, replica.checkpoint_name, storage)
-    except BaseException:
-        await run_whole(environment, INDEX_POOL, index.close)
-        raise
-    return replica, index, boot_state
-
-
-async def scan_log(
-    log: FencedLog | LogReader,
-    boot_state: BootState,
-    environment: Environment,
-    *,
-    kept_bytes_max: int = 0,
-) -> LogScan:
-    """Look at every frame that the log keeps.
-
-    Raises as ``kept_frames``, and as ``decode_logged_frame``.
-    """
-    look = partial(
-        scan_frames, boot_state=boot_state, environment=environment, kept_bytes_max=kept_bytes_max
-    )
-    return await environment.run_blocking(LOG_POOL, partial(kept_frames, log, look))
-
-
-def kept_frames(log: FencedLog | LogReader, read: Callable[[Iterator[Frame]], T]) -> T:
-    """Return what ``read`` makes of every frame that the log keeps.
-
-    An older owner may still truncate what it stated while it held the log, so a read may have to
-    begin again at the new first index.
-
-    Raises:
-        LogTruncatedError: the log was truncated under each of several reads.
-    """
-    for _ in range(READS_MAX):
-        with suppress(LogTruncatedError):
-            return read(log.read(log.first()))
-    return read(log.read(log.first()))
-
-
-def bridged(
-    storage: ChunkStorage,
-    environment: Environment,
-    settings: ContainerSettings,
-    metrics: Metrics = NO_METRICS,
-) -> AsyncChunkStorage:
-    """The bridge to a binding, with the threads and the deadline of the settings."""
-    background = settings.background_rate
-    return AsyncChunkStorage(
-        storage,
-        environment,
-        threads=settings.storage_threads,
-        deadline_s=settings.storage_deadline_s,
-        rate_min=settings.storage_rate_min,
-        background=None if background is None else Bandwidth(environment, background),
-        metrics=metrics,
-        limits=CallLimits(slow_s=settings.slow_call_s, circuit=CircuitLimits()),
-    )
-
-
-def segment_storage(
-    storage: AsyncChunkStorage,
-    layouts: LayoutStore,
-    environment: Environment,
-    settings: ContainerSettings,
-    *,
-    prefetch_bytes: int = 0,
-) -> ChunkedSegmentStorage:
-    """The segment layer over ``layouts`` as the settings say."""
-    choices = _choices(settings, prefetch_bytes)
-    blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
-    return ChunkedSegmentStorage(storage, layouts, environment, choices, blocks)
-
-
-def packing_storage(
-    storage: AsyncChunkStorage,
-    layouts: PackingLayoutStore,
-    environment: Environment,
-    settings: ContainerSettings,
-) -> PackingSegmentStorage:
-    """The same for an owner's segments of applications, which may share chunks."""
-    choices = _choices(settings, settings.prefetch_bytes)
-    blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
-    return PackingSegmentStorage(storage, layouts, environment, choices, blocks)
-
-
-def _choices(settings: ContainerSettings, prefetch_bytes: int) -> SegmentStorageSettings:
-    return SegmentStorageSettings(
-        chunk_bytes=settings.chunk_bytes,
-        verify_reads=settings.verify_reads,
-        read_back=settings.read_back,
-        prefetch_bytes=prefetch_bytes,
-    )

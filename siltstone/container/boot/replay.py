@@ -1,6 +1,7 @@
-"""How the state of a container is found: the journal, then the index, then the tier-1 tail.
+"""How the state of a container is built: the index, then the table log, then the tier-1 log.
 
-Owner and read-only opens share these steps; they differ in what they may write.
+Owner and read-only opens share ``build_replica`` and ``apply_appends``; ``replay`` is what an owner
+does with them once it has claimed the log.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from siltstone.container.boot.claim import Claimed, fenced_rather_than_lost
 from siltstone.container.boot.index_restore import OpenIndex, close_index, restored_index
+from siltstone.container.boot.log_consistency import compare_newest_checkpoint
+from siltstone.container.boot.storage_layers import system_storage
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.kept_tail import KeptTail
@@ -23,12 +27,13 @@ from siltstone.container.state.log_scan import (
     READS_MAX,
     LogScan,
     each_frame,
+    scan_log,
 )
 from siltstone.container.state.logged_frame import LoggedFrame, table_records
 from siltstone.container.state.replica import NO_THRESHOLDS, FlushThresholds, Replica
 from siltstone.container.state.table_log import crc_at, read_table_log
 from siltstone.core.environment import Environment
-from siltstone.core.errors import CorruptDataError, LogLostError, LogTruncatedError
+from siltstone.core.errors import CorruptDataError, FencedError, LogLostError, LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.records.table_record import decode_table_record, table_record_place
 from siltstone.core.storage.async_storage import AsyncChunkStorage
@@ -40,6 +45,75 @@ from siltstone.metadata.tables import Tables
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedContainer:
+    """A claimed container with its acknowledged state.
+
+    Attributes:
+        claimed: what was claimed; where the boot started from, with what had to be passed over.
+        replica: the acknowledged state.
+        index: holds the tables of the replica; the owner closes it.
+    """
+
+    claimed: Claimed
+    replica: Replica
+    index: Index
+
+
+async def replay(
+    claimed: Claimed,
+    log: FencedLog,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    index_folder: Path,
+    flush_thresholds: FlushThresholds,
+) -> ReplayedContainer:
+    """Build the replica of a claimed container from everything that was acknowledged.
+
+    Raises:
+        FencedError: a newer owner claimed the log, and may have truncated what is needed here.
+        LogLostError: the log lacks what long-term storage or the local index have seen.
+        CorruptDataError: the log, the table log or a file of the index is damaged.
+        ChunkError: long-term storage did not answer.
+    """
+    async with fenced_rather_than_lost(log, environment, claimed.epoch):
+        boot_state = claimed.boot_state
+        scan = await scan_log(
+            log, boot_state, environment, kept_bytes_max=settings.unflushed_bytes_max
+        )
+        if scan.newest_epoch > claimed.epoch:
+            # If the journal of this epoch stated it, the log would seem to be another one.
+            raise FencedError("a newer epoch owns the log", epoch=scan.newest_epoch)
+        if (claimed.log_first if scan.first is None else scan.newest + 1) < claimed.log_end:
+            raise LogLostError("the log became shorter since its claim", end=claimed.log_end)
+        scan.check()
+        system = system_storage(boot_state, storage, environment, settings)
+        replica, index, boot_state = await build_replica(
+            boot_state,
+            scan,
+            system,
+            storage,
+            environment,
+            settings,
+            [index_folder],
+            flush_thresholds=flush_thresholds,
+        )
+        try:
+            await apply_appends(replica, log, scan, environment)
+            boot_state = await compare_newest_checkpoint(
+                boot_state, replica.checkpoint_name, storage
+            )
+        except BaseException:
+            await run_whole(environment, INDEX_POOL, index.close)
+            raise
+    if boot_state.journal_state is not None:
+        replica.exposure.cover(boot_state.journal_state.safe_index)
+    return ReplayedContainer(
+        claimed=replace(claimed, boot_state=boot_state), replica=replica, index=index
+    )
 
 
 async def build_replica(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from siltstone.container.flush.checkpointer import REPLAY_BYTES
 from siltstone.container.models.settings import CloseFlush
+from siltstone.container.state.boot_state import OWNERS_MAX
 from siltstone.core.constants import MIB
 from siltstone.core.errors import SiltstoneError
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from siltstone.container.owner_parts import OwnerParts
 
 logger = logging.getLogger(__name__)
-
-OWNERS_MAX: Final = 32
-"""Owners that may leave files before the next one puts long-term storage in order."""
 
 CLOSE_S: Final = 10.0
 """How long a close settles. A healthy service takes what back-pressure lets wait in less time; the
@@ -150,8 +148,8 @@ async def _carry_out(parts: OwnerParts, plan: Settlement) -> None:
 
 def _unsettled(parts: OwnerParts, log_end: int) -> Unsettled:
     replica = parts.pipeline.replica
-    journal_state = parts.boot_state.journal_state
-    needed = parts.table_log_flusher.safe_index(replica.table_flushed)
+    journal_state = parts.claimed.boot_state.journal_state
+    needed = replica.safe_index(replica.table_flushed)
     return Unsettled(
         tail_bytes=_tail_bytes(parts),
         inherited=needed < log_end,

@@ -92,7 +92,7 @@ class Checkpointer:
         self, sequence: int, files: tuple[IndexFile, ...], version: int, crc: int
     ) -> Checkpoint:
         """The checkpoint of this moment, with an index of ``version``."""
-        safe_index = self._table_log_flusher.safe_index(self._replica.table_flushed)
+        safe_index = self._replica.safe_index(self._replica.table_flushed)
         return Checkpoint(
             lineage=self._journal.lineage,
             epoch=self._journal.epoch,

@@ -11,7 +11,6 @@ from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.pipeline import ending
 from siltstone.container.state.backoff import Backoff, woken
 from siltstone.core.constants import MIB, TABLE_LOG_ID
-from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.piece import (
     ControlKind,
     encode_checkpoint_record,
@@ -56,20 +55,6 @@ class TableLogFlusher:
         self._lock = asyncio.Lock()
         self._awake = awake
         self._truncated = 0
-
-    def safe_index(self, covered: int) -> int:
-        """Index below which no frame is needed once table versions up to ``covered`` are durable.
-
-        The lowest of the first unflushed append of each segment and the first table update beyond
-        ``covered``. The newest checkpoint record is a bound of its own, applied when truncating.
-        """
-        lowest = self._replica.newest_index + 1
-        behind = self._replica.table_tail.index_behind(covered)
-        if behind is not None:
-            lowest = min(lowest, behind)
-        for segment in self._replica.dirty.values():
-            lowest = min(lowest, segment.tail.first.index)
-        return lowest
 
     async def run(self) -> None:
         """Flush the table log by size and by age until cancelled."""
@@ -116,15 +101,6 @@ class TableLogFlusher:
             )
         self._pressure.release(self._replica.note_table_flush(version))
         self._replica.exposure.cover(self._journal.stated_safe_index)
-
-    def statement(self, change: LayoutChange) -> tuple[int, int]:
-        """What the batch of ``change`` states: the safe index once it is durable, the newest index.
-
-        Covered is what the table log holds after this very change: a flush that has begun and is
-        not in this batch may still fail.
-        """
-        assert change.after is not None, "the table log is never removed"
-        return self.safe_index(change.after.storage_length), self._replica.newest_index
 
     async def truncate_log(self) -> None:
         """Truncate tier 1 as far as what is durable allows, after the log has stated it."""

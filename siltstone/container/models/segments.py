@@ -186,6 +186,17 @@ def closed_stats(container: int, epoch: int, error: SiltstoneError) -> Container
     )
 
 
+def warned_of_tail(warnings: tuple[str, ...], dropped_tail: int) -> tuple[str, ...]:
+    """``warnings``, and one of a frame at the end of the log that is not whole, if it has any."""
+    if not dropped_tail:
+        return warnings
+    warning = (
+        f"tier-1 log ended in {dropped_tail} bytes of a torn frame: an append that was in flight"
+        " and not acknowledged, unless these bytes were changed later"
+    )
+    return (*warnings, warning)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterInfo:
     """An exactly-once writer of a segment.

@@ -24,7 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from siltstone.container.boot.claim import bridged, first_answer
+from siltstone.container.boot.claim import first_answer
+from siltstone.container.boot.storage_layers import bridged
 from siltstone.container.flush.write_through_hooks import written_adoption
 from siltstone.container.health.monitor import Gauge, ReaderHealth
 from siltstone.container.models.check import CheckOptions, ChunkState
@@ -34,6 +35,7 @@ from siltstone.container.models.segments import (
     Finding,
     SegmentInfo,
     WriterInfo,
+    warned_of_tail,
 )
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.models.tables import UpdatePage
@@ -50,7 +52,6 @@ from siltstone.container.reader.reader_view import (
     View,
     build_view,
     facts_of,
-    warned_of_tail,
 )
 from siltstone.container.reads.chunk_rows import ChunkRows, named_chunks
 from siltstone.container.reads.pinned_maps import PinVerbs, writers_of

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from siltstone.container.boot.claim import scan_log, segment_storage
 from siltstone.container.boot.log_consistency import (
     compare_newest_checkpoint,
     is_used,
     read_known_journal,
 )
 from siltstone.container.boot.replay import apply_appends, build_replica
+from siltstone.container.boot.storage_layers import segment_storage, system_storage
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.table_feed import TableFeed
@@ -29,7 +29,7 @@ from siltstone.container.state.boot_state import (
     check_log,
 )
 from siltstone.container.state.kept_tail import KeptTail
-from siltstone.container.state.log_scan import LOG_POOL
+from siltstone.container.state.log_scan import LOG_POOL, scan_log
 from siltstone.container.state.read_only_log_writer import NoWriter
 from siltstone.container.state.replica import Replica
 from siltstone.core.environment import Environment
@@ -38,9 +38,7 @@ from siltstone.core.fenced_log import LogReader
 from siltstone.core.records.frame import Frame
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import run_whole
-from siltstone.journal.journal import Journal
 from siltstone.journal.journal_state import EPOCH_END, JournalState
-from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.metadata.layout_store import TableLayoutStore
@@ -113,10 +111,7 @@ async def build_view(
     await environment.run_blocking(LOG_POOL, partial(_check_log, boot_state, reader))
     scan = await scan_log(reader, boot_state, environment)
     scan.check()
-    # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
-    journal = Journal(storage, environment, container, journal_state.epoch, boot_state.lineage)
-    pinned = PinnedLayoutStore(journal, journal_state.layouts, lambda _: (0, -1))
-    system = segment_storage(storage, pinned, environment, settings)
+    system = system_storage(boot_state, storage, environment, settings)
     kept = KeptTail(reader, environment)
     replica, index, boot_state = await build_replica(
         boot_state, scan, system, storage, environment, settings, [folder, *owned], kept=kept
@@ -155,17 +150,6 @@ class LogFacts:
     epoch: int = 0
     first: int = 0
     dropped_tail: int = 0
-
-
-def warned_of_tail(warnings: tuple[str, ...], dropped_tail: int) -> tuple[str, ...]:
-    """``warnings``, and one of a frame at the end of the log that is not whole, if it has any."""
-    if not dropped_tail:
-        return warnings
-    warning = (
-        f"tier-1 log ended in {dropped_tail} bytes of a torn frame: an append that was in flight"
-        " and not acknowledged, unless these bytes were changed later"
-    )
-    return (*warnings, warning)
 
 
 def facts_of(reader: LogReader) -> LogFacts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from siltstone.container.boot.claim import segment_storage
+from siltstone.container.boot.storage_layers import segment_storage, system_storage
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reader.reader_view import View
 from siltstone.container.recovery.recovered_state import RecoveredCut
@@ -15,7 +15,6 @@ from siltstone.container.recovery.storage_state import (
     loss_of,
     newest_cut,
     newest_standing,
-    system_storage,
 )
 from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.read_only_log_writer import NoWriter
@@ -134,7 +133,7 @@ async def _view(
     segments = segment_storage(
         storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
     )
-    system = system_storage(journal_state, storage, environment, settings)
+    system = system_storage(boot_state, storage, environment, settings)
     return LostView(
         boot_state,
         journal_state,

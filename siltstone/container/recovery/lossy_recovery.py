@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeVar
 
-from siltstone.container.boot.claim import bridged
 from siltstone.container.boot.log_consistency import is_used_log, no_journal
+from siltstone.container.boot.storage_layers import bridged, system_storage
 from siltstone.container.boot.system_file_check import damaged_journal_files, harmed_files
 from siltstone.container.models.log_views import doubts_of
 from siltstone.container.models.recovery_report import RecoveryReport, RecoveryState
@@ -41,7 +41,6 @@ from siltstone.container.recovery.storage_state import (
     loss_of,
     newest_cut,
     newest_standing,
-    system_storage,
 )
 from siltstone.container.state.log_scan import LOG_POOL
 from siltstone.core.chunk_names import claim_file, recovery_file
@@ -257,7 +256,7 @@ class _Recovering:
         """The look, with what is wrong with system files; for a lost log only people ask."""
         journal_state, index_files = cut.boot_state.journal_state, cut.boot_state.index_files
         assert journal_state is not None, "a cut is of a journal"
-        system = system_storage(journal_state, self._storage, self._environment, self._settings)
+        system = system_storage(cut.boot_state, self._storage, self._environment, self._settings)
         harm = await harmed_files(journal_state, system, self._storage, fetched(index_files))
         aged = await damaged_journal_files(journal_state, self._storage)
         return replace(look, harm=harm, aged=aged)

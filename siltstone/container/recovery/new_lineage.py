@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from siltstone.container.boot.claim import packing_storage
+from siltstone.container.boot.storage_layers import packing_storage
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.flush.write_through_hooks import WriteThrough, forget_write_through

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from siltstone.container.boot.claim import kept_frames
 from siltstone.container.models.log_views import condition_of
 from siltstone.container.state.boot_state import (
     boot_state_of,
@@ -13,6 +12,7 @@ from siltstone.container.state.boot_state import (
     check_log,
 )
 from siltstone.container.state.log_place import located
+from siltstone.container.state.log_scan import kept_frames
 from siltstone.core.errors import (
     CapabilityError,
     CorruptDataError,

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeVar
 
-from siltstone.container.boot.claim import bridged, segment_storage
+from siltstone.container.boot.storage_layers import bridged, segment_storage
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.recovery.new_lineage import begin_log, write_beginning
 from siltstone.container.recovery.recovered_state import build_cut

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from siltstone.container.boot.claim import segment_storage
+from siltstone.container.boot.storage_layers import system_storage
 from siltstone.container.models.recovery_report import SegmentRecovery
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.recovery.log_bytes import LogBytes
@@ -29,13 +29,10 @@ from siltstone.core.records.frame import Frame
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.block_sums import block_count
 from siltstone.journal.fallback import earlier_states
-from siltstone.journal.journal import Journal
 from siltstone.journal.journal_state import JournalState, read_opened_journal, system_files
-from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.retention import file_epoch
 from siltstone.metadata.layout_store import TableLayoutStore
 from siltstone.segments.read import sums_between
-from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 _TABLES = "tables-"
 _DIGITS = 20
@@ -145,10 +142,11 @@ async def newest_cut(
     async with aclosing(standings(storage, environment, container, below_epoch)) as states:
         async for standing in states:
             journal_state = standing.journal_state
-            system = system_storage(journal_state, storage, environment, settings)
+            boot_state = boot_state_of(journal_state.checkpoint.lineage, journal_state)
+            system = system_storage(boot_state, storage, environment, settings)
             try:
                 cut = await build_cut(
-                    boot_state_of(journal_state.checkpoint.lineage, journal_state),
+                    boot_state,
                     frames,
                     system,
                     storage,
@@ -162,20 +160,6 @@ async def newest_cut(
             damage = standing.damage if failure is None else str(failure)
             return replace(cut, damage=damage or cut.damage)
     raise failure or StoreNotFoundError("container was never opened", container=container)
-
-
-def system_storage(
-    journal_state: JournalState,
-    storage: AsyncChunkStorage,
-    environment: Environment,
-    settings: ContainerSettings,
-) -> ChunkedSegmentStorage:
-    """The system segments of a state, to be read only."""
-    lineage = journal_state.checkpoint.lineage
-    # Neither of these is ever written to: no journal file is begun without a checkpoint.
-    journal = Journal(storage, environment, journal_state.container, journal_state.epoch, lineage)
-    pinned = PinnedLayoutStore(journal, journal_state.layouts, lambda _: (0, -1))
-    return segment_storage(storage, pinned, environment, settings)
 
 
 async def loss_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from siltstone.core.constants import TABLE_LOG_ID
 from siltstone.core.errors import LogLostError
@@ -11,6 +12,9 @@ from siltstone.core.records.checkpoint import Checkpoint, IndexFile
 from siltstone.core.records.frame import Frame
 from siltstone.core.text import uuid_text
 from siltstone.journal.journal_state import JournalState
+
+OWNERS_MAX: Final = 32
+"""Owners that may leave files before the next one puts long-term storage in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,18 +14,22 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from siltstone.container.state.boot_state import BootState, check_begin, check_newest
 from siltstone.container.state.exposed_bytes import Exposure
 from siltstone.container.state.logged_frame import LoggedFrame, decode_logged_frame
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Environment, Pool
+from siltstone.core.errors import LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import TIME, AppendHead, ControlKind, ControlPiece, TablePiece
+
+T = TypeVar("T")
 
 LOG_POOL: Final = Pool(name="log-boot", threads=4)
 
@@ -179,6 +183,38 @@ def frame_times(frame: LoggedFrame, environment: Environment) -> tuple[float, in
             (made_ms,) = TIME.unpack(piece.payload)
             return now_s - max(0.0, environment.time() - made_ms / 1000), made_ms
     return now_s, 0
+
+
+async def scan_log(
+    log: FencedLog | LogReader,
+    boot_state: BootState,
+    environment: Environment,
+    *,
+    kept_bytes_max: int = 0,
+) -> LogScan:
+    """Look at every frame that the log keeps.
+
+    Raises as ``kept_frames``, and as ``decode_logged_frame``.
+    """
+    look = partial(
+        scan_frames, boot_state=boot_state, environment=environment, kept_bytes_max=kept_bytes_max
+    )
+    return await environment.run_blocking(LOG_POOL, partial(kept_frames, log, look))
+
+
+def kept_frames(log: FencedLog | LogReader, read: Callable[[Iterator[Frame]], T]) -> T:
+    """Return what ``read`` makes of every frame that the log keeps.
+
+    An older owner may still truncate what it stated while it held the log, so a read may have to
+    begin again at the new first index.
+
+    Raises:
+        LogTruncatedError: the log was truncated under each of several reads.
+    """
+    for _ in range(READS_MAX):
+        with suppress(LogTruncatedError):
+            return read(log.read(log.first()))
+    return read(log.read(log.first()))
 
 
 def scan_frames(

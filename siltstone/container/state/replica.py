@@ -21,6 +21,7 @@ from siltstone.container.state.tail import TableTail, TailPiece
 from siltstone.core.chunk_storage import UNLIMITED
 from siltstone.core.environment import Environment
 from siltstone.core.records.keys import METADATA_TABLE, RowKind
+from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.piece import (
     WriterMark,
 )
@@ -245,6 +246,31 @@ class Replica(ReplicaReplay):
     def note_checkpoint(self, index: int) -> None:
         """Remember where the log names the newest checkpoint."""
         self.checkpoint_index = index
+
+    # --- what the journal states ------------------------------------------------------------------
+
+    def safe_index(self, covered: int) -> int:
+        """Index below which no frame is needed once table versions up to ``covered`` are durable.
+
+        The lowest of the first unflushed append of each segment and the first table update beyond
+        ``covered``. The newest checkpoint record is a bound of its own, applied when truncating.
+        """
+        lowest = self.newest_index + 1
+        behind = self.table_tail.index_behind(covered)
+        if behind is not None:
+            lowest = min(lowest, behind)
+        for segment in self.dirty.values():
+            lowest = min(lowest, segment.tail.first.index)
+        return lowest
+
+    def statement(self, change: LayoutChange) -> tuple[int, int]:
+        """What the batch of ``change`` states: the safe index once it is durable, the newest index.
+
+        Covered is what the table log holds after this very change: a flush that has begun and is
+        not in this batch may still fail.
+        """
+        assert change.after is not None, "the table log is never removed"
+        return self.safe_index(change.after.storage_length), self.newest_index
 
     # --- rows that changed ------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from siltstone.container.boot.claim import bridged
+from siltstone.container.boot.storage_layers import bridged
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, StoreError, StoreNotFoundError

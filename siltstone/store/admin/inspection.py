@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.boot.claim import bridged
 from siltstone.container.boot.log_consistency import is_used, read_known_journal
+from siltstone.container.boot.storage_layers import bridged
 from siltstone.container.models.log_views import FrameView, LogHead, doubts_of, frame_view
 from siltstone.container.models.segments import Finding
 from siltstone.container.state.log_scan import READS_MAX

@@ -10,7 +10,7 @@ import pytest
 
 import siltstone
 from services.kafka import Kafka
-from siltstone.container.boot.claim import kept_frames
+from siltstone.container.state.log_scan import kept_frames
 from siltstone.core.errors import LogError, LogLostError
 from siltstone.core.records.frame import KIND_BATCH, Frame
 from siltstone.tier1.kafka import scan

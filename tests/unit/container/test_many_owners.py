@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from siltstone.container.close.settlement import OWNERS_MAX
+from siltstone.container.state.boot_state import OWNERS_MAX
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from tests.support.container.container_world import World, close_quietly, world

@@ -10,14 +10,12 @@ import pytest
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.container.boot.claim import (
-    Claimed,
-    replay,
-    scan_log,
-)
+from siltstone.container.boot.claim import Claimed
+from siltstone.container.boot.replay import replay
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.owner_boot import claim
 from siltstone.container.state.boot_state import BootState
+from siltstone.container.state.log_scan import scan_log
 from siltstone.container.state.replica import NO_THRESHOLDS
 from siltstone.core.chunk_names import claim_file, system_prefix
 from siltstone.core.errors import (
@@ -394,17 +392,15 @@ def test_frames_of_a_newer_owner_end_a_boot_and_those_of_its_own_do_not(
     claimed = boot.claim(log)
     assert claimed.epoch == 2
     log.frames = [*log.frames[:3], *(replace(each, epoch=newest) for each in log.frames[3:])]
-    nothing = cast(Any, None)
 
     async def replayed(storage: AsyncChunkStorage) -> None:
         await replay(
             claimed,
             cast(FencedLog, log),
-            nothing,
             storage,
             boot.environment,
             ContainerSettings(),
-            nothing,
+            cast(Any, None),
             NO_THRESHOLDS,
         )
 

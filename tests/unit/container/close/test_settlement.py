@@ -18,13 +18,13 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.close.settlement import (
     CLOSE_S,
-    OWNERS_MAX,
     TAIL_BYTES_MAX,
     Unsettled,
     plan_settlement,
 )
 from siltstone.container.flush.checkpointer import REPLAY_BYTES
 from siltstone.container.models.settings import CloseFlush
+from siltstone.container.state.boot_state import OWNERS_MAX
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Pool
 from siltstone.core.errors import ChunkUnavailableError, FencedError

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.container.boot.claim import kept_frames
+from siltstone.container.state.log_scan import kept_frames
 from siltstone.core.constants import Buffer
 from siltstone.core.errors import FencedError, LogError, SiltstoneError
 from siltstone.core.posix import FileCalls, PathName

@@ -9,8 +9,8 @@ import pytest
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.container.boot import claim
-from siltstone.container.boot.claim import bridged, packing_storage, segment_storage
+from siltstone.container.boot import storage_layers
+from siltstone.container.boot.storage_layers import bridged, packing_storage, segment_storage
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.segments.settings import SegmentStorageSettings
@@ -68,7 +68,7 @@ def test_the_bridge_is_made_as_the_settings_say(monkeypatch: pytest.MonkeyPatch)
         made.update(choices, storage=storage, environment=environment)
         return made
 
-    monkeypatch.setattr(claim, "AsyncChunkStorage", bridge)
+    monkeypatch.setattr(storage_layers, "AsyncChunkStorage", bridge)
     environment, storage = VirtualEnvironment(), MemoryChunkStorage(Bucket())
     assert bridged(storage, environment, SETTINGS) is cast(Any, made)
     limits = made.pop("limits")
