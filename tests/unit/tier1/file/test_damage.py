@@ -81,8 +81,7 @@ def test_every_truncation_of_the_last_file(small: Path, tmp_path: Path) -> None:
             assert found == BODIES[: len(found)], size
             lengths.append(len(found))
         shutil.rmtree(path)
-    # Reported only while the copy is cut and its original does; the longer the file, the more is
-    # read.
+    # Damage is reported only while the header is cut; the longer the file, the more is read.
     assert lengths == sorted(lengths)
     assert lengths[0] == 3
     assert lengths[-1] == 5
