@@ -86,8 +86,8 @@ async def open_container(
         container: its index in the store.
         log: its tier-1 log, not claimed yet.
         storage: long-term storage of the store.
-        environment: gives time, chance and threads.
-        settings: its knobs.
+        environment: gives time, randomness and threads.
+        settings: of the container.
         index_folder: where the local index lies; a cache of this container alone.
         owner: what others are told about this owner.
         metrics: takes what is measured.

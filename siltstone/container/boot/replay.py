@@ -141,7 +141,7 @@ async def build_replica(
         system: reads the table log.
         storage: holds the index files of the checkpoint.
         environment: gives threads.
-        settings: knobs.
+        settings: of the container.
         index_folders: first where the local index is, or will be. Then, for a reader, those of
             indexes that owners on this machine have, or had. One that is as new as the checkpoint
             is linked, which spares the download; after a kill, or while short owners write no
