@@ -249,8 +249,8 @@ class World:
         """Know who has which index open, and let RocksDB do nothing by itself."""
         opened: Callable[..., Any] = index._open_database
 
-        def watched(folder: Path, *choices: Any) -> Any:
-            database = opened(folder, *choices)
+        def watched(folder: Path, *choices: Any, **more: Any) -> Any:
+            database = opened(folder, *choices, **more)
             process = current_process()
             if process is not None:
                 self._databases.append((process, database, folder))

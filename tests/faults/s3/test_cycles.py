@@ -49,8 +49,8 @@ def test_closing_frees_sockets_at_once(new_versitygw: NewVersitygw) -> None:
 
 
 @pytest.mark.slow
-def test_three_hundred_times(settings: S3Settings) -> None:
-    check(settings, 300)
+def test_a_hundred_times(settings: S3Settings) -> None:
+    check(settings, 100)
 
 
 @pytest.mark.soak

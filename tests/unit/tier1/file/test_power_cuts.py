@@ -231,8 +231,8 @@ LIVES = pytest.mark.parametrize(
 
 @pytest.mark.slow
 @LIVES
-@pytest.mark.parametrize(("keep", "first", "step"), [(0.0, 1, 2), (0.5, 2, 2)])
-def test_power_cut_at_every_second_call(
+@pytest.mark.parametrize(("keep", "first", "step"), [(0.0, 1, 4), (0.5, 3, 4)])
+def test_power_cut_at_every_fourth_call(
     tmp_path: Path,
     keep: float,
     first: int,
@@ -241,7 +241,7 @@ def test_power_cut_at_every_second_call(
     system: FileSystem,
 ) -> None:
     if steps is growing:
-        step *= 6  # It needs much disk, and its steps are mostly those of the other lives.
+        step *= 3  # It needs much disk, and its steps are mostly those of the other lives.
     numbers = _calls(tmp_path, keep, steps, system)[first - 1 :: step]
     _cut_at(tmp_path, keep, numbers, steps, system)
 
