@@ -20,7 +20,7 @@ from siltstone.core.records.task import TaskKind
 
 PREFIXES = ("decode_", "read_journal_file", "open_envelope", "claimed_kind")
 OURS = ("siltstone.core.records", "siltstone.journal", "siltstone.metadata", "siltstone.tier1")
-BYTES = frozenset({"data", "value", "body"})
+BYTES = frozenset({"data", "value", "body", "payload"})
 OTHERS: dict[str, tuple[object, ...]] = {
     "where": ("a file",),
     "name": ("a name",),

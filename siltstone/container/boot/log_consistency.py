@@ -86,9 +86,10 @@ def _place(name: str) -> tuple[int, int]:
 
 def _truncations(frames: Iterable[Frame]) -> Iterator[int]:
     return (
-        decode_truncation_record(piece.payload)
+        decode_truncation_record(piece.payload, where=where)
         for frame in frames
-        for piece in decode_outlines(frame.body, frame.count, where=f"frame {frame.index}")
+        for where in (f"frame {frame.index}",)
+        for piece in decode_outlines(frame.body, frame.count, where=where)
         if isinstance(piece, ControlPiece) and piece.control is ControlKind.TRUNCATION
     )
 

@@ -9,12 +9,12 @@ from siltstone.core.fenced_log import ExaminedLog, FencedLog, LogCondition
 from siltstone.core.records.frame import KIND_END, Frame
 from siltstone.core.records.keys import METADATA_TABLE
 from siltstone.core.records.piece import (
-    TIME,
     AppendPiece,
     ControlKind,
     ControlPiece,
     TablePiece,
     decode_pieces,
+    decode_time_record,
     decode_truncation_record,
 )
 from siltstone.core.records.table_record import TableEntry, decode_table_record
@@ -104,9 +104,9 @@ def frame_view(frame: Frame, *, rows: bool) -> FrameView:
     for piece in decode_pieces(frame.body, frame.count, where=where):
         if isinstance(piece, ControlPiece):
             if piece.control is ControlKind.TIME:
-                (made_ms,) = TIME.unpack(piece.payload)
+                made_ms = decode_time_record(piece.payload, where=where)
             else:
-                pieces.append(_control(piece))
+                pieces.append(_control(piece, where))
         elif isinstance(piece, AppendPiece):
             pieces.append(_append(piece))
         else:
@@ -132,10 +132,11 @@ def _append(piece: AppendPiece) -> Mapping[str, object]:
     }
 
 
-def _control(piece: ControlPiece) -> Mapping[str, object]:
+def _control(piece: ControlPiece, where: str) -> Mapping[str, object]:
     name = piece.control.name.lower()
     if piece.control is ControlKind.TRUNCATION:
-        return {"piece": name, "before_index": decode_truncation_record(piece.payload)}
+        index = decode_truncation_record(piece.payload, where=where)
+        return {"piece": name, "before_index": index}
     return {"piece": name, "names": piece.payload.decode("utf-8", "replace").split("\n")}
 
 

@@ -26,11 +26,11 @@ from siltstone.core.records.frame import (
     encode_frame,
 )
 from siltstone.core.records.piece import (
-    TIME,
     WRITER_MARK,
     ControlKind,
     append_header,
     control_piece,
+    encode_time_record,
 )
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def encoded_tail(
         body: list[Buffer] = []
         time_ms = group[0][0].made_ms
         if time_ms:
-            body.append(control_piece(ControlKind.TIME, TIME.pack(time_ms)))
+            body.append(control_piece(ControlKind.TIME, encode_time_record(time_ms)))
         for piece, segment_id in group:
             header = append_header(segment_id, piece.offset, len(piece.data), list(piece.marks))
             data = piece.data

@@ -10,10 +10,10 @@ from siltstone.container.state.open_segment import OpenPiece
 from siltstone.core.constants import KIB, Buffer
 from siltstone.core.records.piece import (
     CONTROL_HEADER,
-    TIME,
     ControlKind,
     append_header,
     control_piece,
+    encode_time_record,
     table_header,
 )
 from siltstone.metadata.tables import AssignedUpdate
@@ -26,7 +26,7 @@ TOLD_COUNT = 512
 """Callers that are told in one turn of the loop. If many more continued together, what they
 allocate would let Python look for garbage with each frame: it does that every 700 objects."""
 
-TIME_BYTES = CONTROL_HEADER.size + TIME.size
+TIME_BYTES = CONTROL_HEADER.size + len(encode_time_record(0))
 """What every frame's body holds in addition to its operations."""
 
 
@@ -117,7 +117,7 @@ class Batch:
 
         ``now_ms`` is kept in the frame: replay is a function of the frame alone.
         """
-        buffers: list[Buffer] = [control_piece(ControlKind.TIME, TIME.pack(now_ms))]
+        buffers: list[Buffer] = [control_piece(ControlKind.TIME, encode_time_record(now_ms))]
         sealed = []
         if self.updates:
             parts = [

@@ -27,7 +27,13 @@ from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.piece import TIME, AppendHead, ControlKind, ControlPiece, TablePiece
+from siltstone.core.records.piece import (
+    AppendHead,
+    ControlKind,
+    ControlPiece,
+    TablePiece,
+    decode_time_record,
+)
 
 T = TypeVar("T")
 
@@ -180,7 +186,7 @@ def frame_times(frame: LoggedFrame, environment: Environment) -> tuple[float, in
     now_s = environment.monotonic()
     for piece in frame.pieces:
         if isinstance(piece, ControlPiece) and piece.control is ControlKind.TIME:
-            (made_ms,) = TIME.unpack(piece.payload)
+            made_ms = decode_time_record(piece.payload, where=frame.where)
             return now_s - max(0.0, environment.time() - made_ms / 1000), made_ms
     return now_s, 0
 

@@ -139,7 +139,7 @@ class ReplicaReplay:
                 self._apply_table(piece.record, frame, time_s, replayed=replayed)
             elif not isinstance(piece, AppendHead) and piece.control is ControlKind.CHECKPOINT:
                 self.checkpoint_index = frame.index
-                self.checkpoint_name = decode_checkpoint_record(piece.payload)
+                self.checkpoint_name = decode_checkpoint_record(piece.payload, where=frame.where)
         self.newest_index = frame.index
 
     def _expose(self, frame: LoggedFrame) -> None:

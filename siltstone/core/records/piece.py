@@ -36,9 +36,7 @@ MARKS_HAVE_SUMS = 1
 TABLE_HEADER = struct.Struct("<BBHI")
 _pack_table_header = TABLE_HEADER.pack
 CONTROL_HEADER = struct.Struct("<BBBBI")
-TIME = struct.Struct("<Q")
-"""Payload of a ``ControlKind.TIME`` record."""
-_INDEX = struct.Struct("<Q")
+_U64 = struct.Struct("<Q")
 
 
 class ControlKind(IntEnum):
@@ -67,21 +65,53 @@ def encode_checkpoint_record(file_name: str) -> bytes:
     return file_name.encode()
 
 
-def decode_checkpoint_record(payload: bytes) -> str:
-    """Return the name of the journal file in a ``CHECKPOINT`` record."""
-    return payload.decode()
+def decode_checkpoint_record(payload: bytes, where: str) -> str:
+    """Return the name of the journal file in a ``CHECKPOINT`` record.
+
+    Raises:
+        CorruptDataError: it is no UTF-8.
+    """
+    try:
+        return payload.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptDataError("checkpoint record is damaged", where=where) from error
 
 
 def encode_truncation_record(index: int) -> bytes:
     """Encode the payload of a ``TRUNCATION`` record."""
-    return _INDEX.pack(index)
+    return _U64.pack(index)
 
 
-def decode_truncation_record(payload: bytes) -> int:
-    """Return the index below which the log may be truncated, as a ``TRUNCATION`` record says."""
-    index: int
-    (index,) = _INDEX.unpack(payload)
-    return index
+def decode_truncation_record(payload: bytes, where: str) -> int:
+    """Return the index below which the log may be truncated, as a ``TRUNCATION`` record says.
+
+    Raises:
+        CorruptDataError: it is not 8 bytes long.
+    """
+    return _decode_u64(payload, "truncation", where)
+
+
+def encode_time_record(made_ms: int) -> bytes:
+    """Encode the payload of a ``TIME`` record, from milliseconds since 1970."""
+    return _U64.pack(made_ms)
+
+
+def decode_time_record(payload: bytes, where: str) -> int:
+    """Return when the owner made the frame of a ``TIME`` record, in milliseconds since 1970.
+
+    Raises:
+        CorruptDataError: it is not 8 bytes long.
+    """
+    return _decode_u64(payload, "time", where)
+
+
+def _decode_u64(payload: bytes, name: str, where: str) -> int:
+    try:
+        value: int
+        (value,) = _U64.unpack(payload)
+    except struct.error as error:
+        raise CorruptDataError(f"{name} record is damaged", where=where) from error
+    return value
 
 
 @dataclass(frozen=True, slots=True)

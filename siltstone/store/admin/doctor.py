@@ -18,7 +18,12 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.piece import TIME, ControlKind, ControlPiece, decode_pieces
+from siltstone.core.records.piece import (
+    ControlKind,
+    ControlPiece,
+    decode_pieces,
+    decode_time_record,
+)
 from siltstone.core.storage.first_look import first_look_at_log
 from siltstone.core.text import counted
 from siltstone.store.admin.inspection import Inspection, open_inspection
@@ -179,9 +184,10 @@ class Doctor:
         """How far the newest frame's time lies in the future, in seconds."""
         made_ms = 0
         for frame in frames:
-            for piece in decode_pieces(frame.body, frame.count, where=f"frame {frame.index}"):
+            where = f"frame {frame.index}"
+            for piece in decode_pieces(frame.body, frame.count, where=where):
                 if isinstance(piece, ControlPiece) and piece.control is ControlKind.TIME:
-                    made_ms = max(made_ms, *TIME.unpack(piece.payload))
+                    made_ms = max(made_ms, decode_time_record(piece.payload, where=where))
         return made_ms / 1000 - self._environment.time()
 
     # --- this machine -----------------------------------------------------------------------------

@@ -85,6 +85,8 @@ class ChunkSubject:
         large_bytes: the length of a large chunk, in bytes.
         name_bytes_max: the longest name that fits, 1,024 but below a prefix.
         is_alone: nothing else uses the service, so that its used space can be compared exactly.
+        tries_after_stop: how many calls may be needed until one is answered when the service is
+            back; more than one where a client can learn only from a call that its connection ended.
         model_runs: how many random runs are compared with the model, of up to 30 calls each.
     """
 
@@ -95,6 +97,7 @@ class ChunkSubject:
     large_bytes: ClassVar[int] = 4 << 20
     name_bytes_max: ClassVar[int] = 1_024
     is_alone: ClassVar[bool] = True
+    tries_after_stop: ClassVar[int] = 1
     model_runs: ClassVar[int] = 20
 
     @pytest.fixture(autouse=True)

@@ -52,7 +52,7 @@ def test_the_page_is_what_is_written() -> None:
         control_piece(ControlKind.TRUNCATION, encode_truncation_record(42)),
     ]
     assert b"".join(parts) == BODY
-    assert decode_truncation_record(INDEX) == 42
+    assert decode_truncation_record(INDEX, "page") == 42
 
 
 def test_marks_of_before_there_were_sums_are_read() -> None:
