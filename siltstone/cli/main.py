@@ -149,8 +149,7 @@ def _called(arguments: Sequence[str]) -> int | None:
 
 
 def _stopped(what: str, stop: BaseException, code: ExitCode) -> ExitCode:
-    """The end by a signal. What it met on its way to the loop was never begun: no warning."""
-    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+    """The end by a signal."""
     _complain(end_text(what, _notes(stop)))
     return code
 
@@ -191,6 +190,8 @@ def main() -> NoReturn:
 
 
 def _unwind_on_signals() -> None:
+    """Let signals raise. What one meets on its way to the loop was never begun: no warning."""
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminate)

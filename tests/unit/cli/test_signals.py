@@ -13,14 +13,10 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import CoroutineType
-from typing import Any
 
 import pytest
 
 import siltstone
-from siltstone.store.blocking.background_loop import BackgroundLoop
-from tests.support.command import Command
 from tests.unit.cli.conftest import COMMAND
 
 Process = Callable[..., "subprocess.Popen[bytes]"]
@@ -109,25 +105,42 @@ def test_a_signal_ends_a_follower_cleanly(
             assert (running.wait(120), error) == (code, SAID[number])
 
 
+ON_THE_WAY = """
+import signal, sys
+from siltstone.cli.main import main
+from siltstone.store.blocking import background_loop
+
+place, number = sys.argv[1], signal.Signals[sys.argv[2]]
+loop, source = background_loop.BackgroundLoop, background_loop._Source
+run, take = loop.run, source.take
+
+def run_interrupted(self, work):
+    if work.cr_code.co_name == "take":
+        signal.raise_signal(number)
+    return run(self, work)
+
+def take_interrupted(self, count):
+    return [take(self, count), signal.raise_signal(number)][0]
+
+if place == "as it is handed over":
+    loop.run = run_interrupted
+else:
+    source.take = take_interrupted
+sys.argv = ["siltstone", *sys.argv[3:]]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("place", ["as it is made", "as it is handed over"])
 def test_a_signal_on_the_way_to_the_loop_ends_without_a_warning(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+    folder: Path, place: str, number: signal.Signals, code: int
 ) -> None:
-    """The coroutine is dropped without being awaited; pytest turns the warning into an error."""
-    command("create", "a")
-
-    run = BackgroundLoop.run
-    hit: list[str] = []
-
-    def interrupted(loop: BackgroundLoop, work: CoroutineType[Any, Any, object]) -> object:
-        if work.cr_code.co_name == "take" and not hit:
-            hit.append("take")
-            raise KeyboardInterrupt
-        return run(loop, work)
-
-    monkeypatch.setattr(BackgroundLoop, "run", interrupted)
-    ran = command("ls")
-    assert (ran.code, ran.out, hit) == (130, "", ["take"])
-    assert ran.err == "siltstone: interrupted\n"
+    """The coroutine is dropped without being awaited, of which Python warns."""
+    line = (sys.executable, "-c", ON_THE_WAY, place, number.name, "--store", str(folder), "ls")
+    ran = subprocess.run(line, capture_output=True, check=False, timeout=120)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (code, b"", SAID[number])
 
 
 @pytest.mark.slow
