@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from errno import EINVAL, EIO, ENOSYS, EOPNOTSUPP, ESPIPE
 from typing import Protocol
@@ -26,6 +27,30 @@ _NOT_THERE = frozenset({EINVAL, ENOSYS, EOPNOTSUPP, ESPIPE})
 _libc = ctypes.CDLL(None, use_errno=True)
 _sync_file_range = _libc.sync_file_range
 _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+
+
+_statx = _libc.statx
+_statx.argtypes = (
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_int,
+    ctypes.c_uint,
+    ctypes.c_void_p,
+)
+
+_AT_EMPTY_PATH = 0x1000
+_STATX_NLINK = 0x04
+
+
+class _StatxAnswer(threading.local):
+    """Where a thread gets the answers of ``statx``; ``words[4]`` is the count of links."""
+
+    def __init__(self) -> None:
+        self.words = (ctypes.c_uint32 * 64)()
+        self.place = ctypes.addressof(self.words)
+
+
+_statx_answer = _StatxAnswer()
 
 
 class _OpenHow(ctypes.Structure):
@@ -122,6 +147,14 @@ class FileCalls(Protocol):
 
     def fstat(self, fd: int) -> os.stat_result:
         """Attributes of an open file."""
+        ...
+
+    def links(self, fd: int) -> int:
+        """How many names an open file has; 0 if it was removed or replaced.
+
+        Not by ``fstat``: once times were asked for, the next write notes the time in the journal of
+        the file system (multigrain timestamps, from Linux 6.13 on), and takes a third longer.
+        """
         ...
 
     def stat(self, path: PathName, *, dir_fd: int | None = None) -> os.stat_result:
@@ -250,6 +283,15 @@ class SystemFileCalls:
     def fstat(self, fd: int) -> os.stat_result:
         """``os.fstat``."""
         return os.fstat(fd)
+
+    def links(self, fd: int) -> int:
+        """``statx`` of this alone."""
+        if _statx(fd, b"", _AT_EMPTY_PATH, _STATX_NLINK, _statx_answer.place) != 0:
+            number = ctypes.get_errno()
+            if number not in _NOT_THERE:
+                raise OSError(number, os.strerror(number))
+            return os.fstat(fd).st_nlink
+        return _statx_answer.words[4]
 
     def stat(self, path: PathName, *, dir_fd: int | None = None) -> os.stat_result:
         """``os.stat`` that does not follow a symbolic link."""

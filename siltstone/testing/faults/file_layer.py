@@ -23,7 +23,7 @@ T = TypeVar("T")
 KINDS = (
     "open", "close", "pwritev", "preadv", "fdatasync", "fsync", "fstatvfs", "fstat", "stat",
     "ftruncate", "posix_fallocate", "fchmod", "flock", "scandir", "mkdir", "rmdir", "unlink",
-    "link", "rename", "write_out", "free_memory",
+    "link", "links", "rename", "write_out", "free_memory",
 )  # fmt: skip
 """The names of all calls, as ``fail_call`` and ``calls`` know them."""
 
@@ -179,6 +179,10 @@ class FileLayer:
     def fstat(self, fd: int) -> os.stat_result:
         """``FileCalls.fstat``."""
         return self._call("fstat", fd, lambda: self.inner.fstat(fd))
+
+    def links(self, fd: int) -> int:
+        """``FileCalls.links``."""
+        return self._call("links", fd, lambda: self.inner.links(fd))
 
     def stat(self, path: PathName, *, dir_fd: int | None = None) -> os.stat_result:
         """``FileCalls.stat``."""

@@ -77,15 +77,15 @@ class EpochWriter:
         self._pwritev = folder.calls.pwritev
         self._fdatasync = folder.calls.fdatasync
         self._preadv = folder.calls.preadv
-        self._fstat = folder.calls.fstat
+        self._links = folder.calls.links
         self._marker = marker
         self._marker_fd = marker.fd
         self._slot = claimed.slot
         self._marker_data = claimed.marker_data
         self._marker_now = bytearray(MARKER_BYTES)
         self._marker_buffers = [self._marker_now]
-        self._claimed = _Named(MARKER, self._fstat(marker.fd))
-        self._written = self._named(file)
+        self._claimed = self._named(MARKER, marker.fd)
+        self._written = self._named(file.key.name, file.fd)
         self._file = file
         self._fd = file.fd
         self._offset = header.frames_offset
@@ -127,7 +127,7 @@ class EpochWriter:
         count = self._preadv(self._marker_fd, self._marker_buffers, 0)
         if count != MARKER_BYTES or self._marker_now != self._marker_data:
             self._check_marker()
-        if not self._fstat(self._fd).st_nlink:
+        if not self._links(self._fd):
             raise LogError(
                 "the file of the log was removed or replaced while it was written",
                 path=self._folder.file(self._file.key.name),
@@ -278,14 +278,14 @@ class EpochWriter:
             previous_crc=self.crc,
         )
         write_header(self._folder, file, header)
-        self._written = self._named(file)
+        self._written = self._named(file.key.name, file.fd)
         self._folder.calls.close(self._fd)
         self._file, self._fd = file, file.fd
         self._offset = header.frames_offset
         self.headers.append(header)
 
-    def _named(self, file: OpenFile) -> _Named:
-        return _Named(file.key.name, self._fstat(file.fd))
+    def _named(self, name: str, fd: int) -> _Named:
+        return _Named(name, self._folder.calls.fstat(fd))
 
     def _check_marker(self) -> None:
         data = self._marker.data()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from siltstone.core import posix
 from siltstone.core.constants import Buffer
 from siltstone.core.posix import IOV_MAX, SystemFileCalls, read_fully, write_fully
 
@@ -56,3 +59,25 @@ def test_more_buffers_than_one_call_takes(tmp_path: Path) -> None:
 def test_a_write_without_progress_is_an_error() -> None:
     with pytest.raises(OSError, match="no progress"):
         write_fully(Memory(0), 0, [b"x"], 0)
+
+
+@pytest.mark.parametrize("refused", [0, errno.ENOSYS])
+def test_an_open_file_tells_how_many_names_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    """Also where there is no such call, as below some sandboxes."""
+    if refused:
+        monkeypatch.setattr(posix, "_statx", lambda *_: ctypes.set_errno(refused) or -1)
+    calls = SystemFileCalls()
+    path = tmp_path / "a"
+    fd = calls.open(str(path), os.O_CREAT | os.O_RDWR)
+    assert calls.links(fd) == 1
+    os.link(path, tmp_path / "b")
+    assert calls.links(fd) == 2
+    (tmp_path / "new").touch()
+    os.rename(tmp_path / "new", path)
+    os.unlink(tmp_path / "b")
+    assert calls.links(fd) == 0
+    calls.close(fd)
+    with pytest.raises(OSError, match="file descriptor"):
+        calls.links(fd)

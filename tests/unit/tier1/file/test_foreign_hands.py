@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.errors import LogError
+from siltstone.testing.faults.file_layer import FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.support.file_log.log_world import bodies, create, files, put
+from tests.support.file_log.log_world import LINEAGE, bodies, create, files, log_at, put
 
 
 @pytest.fixture
@@ -84,3 +85,16 @@ def test_a_hard_link_of_a_backup_disturbs_no_owner(owned: FileFencedLog, tmp_pat
     put(owned, b"four")
     assert bodies(owned.read(0)) == [b"one", b"two", b"three", b"four"]
     owned.abandon()
+
+
+def test_no_frame_is_acknowledged_in_a_file_that_cannot_be_looked_at(tmp_path: Path) -> None:
+    calls = FileLayer()
+    log = log_at(tmp_path, calls)
+    log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="first")
+    put(log, b"one")
+    calls.fail_call("links")
+    with pytest.raises(LogError):
+        put(log, b"two")
+    with pytest.raises(LogError, match="poisoned"):
+        put(log, b"three")
+    log.abandon()
