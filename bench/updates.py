@@ -31,6 +31,9 @@ GETS_AIM = 100_000.0
 PUT_COST_GOAL = 0.13
 """Processor time of a put; the bare pipeline has no checksum, key, index or version for it."""
 
+SLATEDB_ALONE = 20
+"""Puts of SlateDB one after the other: each waits for a flush interval, whatever it costs."""
+
 COMMIT_COUNT = 1_000
 COMMITS_IN_FLIGHT = 4
 KEYS = 10_000
@@ -142,7 +145,8 @@ class _Parts:
             return self._table.put(_key(number), self._value)
 
         def slate(store: Callable[[bytes, bytes], Awaitable[None]]) -> float:
-            return self._rate(lambda number: store(_key(number), self._value))
+            total = self._total if self._width > 1 else min(self._total, SLATEDB_ALONE)
+            return self._rate(lambda number: store(_key(number), self._value), total=total)
 
         data = bytes(self._logged_bytes(put))
         ours_us, bare_us = Costs(), Costs()
@@ -237,14 +241,19 @@ class _Parts:
         return self._total / watch.seconds
 
     def _rate(
-        self, operation: Callable[[int], Awaitable[object]], costs: Costs | None = None
+        self,
+        operation: Callable[[int], Awaitable[object]],
+        costs: Costs | None = None,
+        *,
+        total: int | None = None,
     ) -> float:
+        total = self._total if total is None else total
         with Stopwatch() as watch:
-            self._loop(in_flight(self._width, self._total, operation))
+            self._loop(in_flight(self._width, total, operation))
         if costs is not None:
-            costs.append(watch.cpu_s / self._total * 1e6)
+            costs.append(watch.cpu_s / total * 1e6)
         self._loop(self._store.flush())
-        return self._total / watch.seconds
+        return total / watch.seconds
 
     def _logged_bytes(self, operation: Callable[[int], Awaitable[object]]) -> int:
         """Do the operation several times; return how much each one grows the table log."""
