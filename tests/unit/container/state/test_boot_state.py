@@ -10,6 +10,7 @@ from siltstone.container.state.boot_state import (
     BootState,
     boot_state_of,
     check_begin,
+    check_followed,
     check_frames,
     check_lineage,
     check_log,
@@ -158,6 +159,19 @@ def test_a_log_of_another_lineage_is_refused(
         LINEAGE=uuid_text(LINEAGE),
     )
     assert str(caught.value) == f"the log is {told} journal={NEWEST_FILE}"
+
+
+def test_a_reader_does_not_continue_with_the_history_of_a_recovery() -> None:
+    followed, found = bytes(16), bytes([7]) * 16
+    check_followed(followed, bytes(16))
+    with pytest.raises(LogLostError) as caught:
+        check_followed(followed, found)
+    assert str(caught.value).startswith(
+        "the container was recovered since this reader opened it, so what it showed may be lost: "
+        "open the store again "
+    )
+    assert f"found={uuid_text(found)}" in str(caught.value)
+    assert f"expected={uuid_text(followed)}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
