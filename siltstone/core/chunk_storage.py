@@ -35,6 +35,7 @@ class Capabilities:
             ``optional_verbs`` is there.
         streams: ``create_from`` of ``optional_verbs`` is there, and holds one piece at a time.
         overwrite: ``overwrite`` of ``optional_verbs`` is there.
+        whole: ``create_whole`` of ``optional_verbs`` is there.
     """
 
     append: bool
@@ -51,6 +52,7 @@ class Capabilities:
     bulk_delete_max: int = 1
     streams: bool = False
     overwrite: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

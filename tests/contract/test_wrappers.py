@@ -25,6 +25,7 @@ from siltstone.core.storage.optional_verbs import (
     BulkDeletes,
     Leftovers,
     StreamedCreates,
+    WholeCreates,
 )
 from siltstone.core.storage.retries import Retries, RetryingChunkStorage
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
@@ -171,5 +172,6 @@ def test_a_wrapper_passes_on_what_is_optional(wrapper: type) -> None:
         Leftovers.sweep_leftovers,
         Addresses.uri_of,
         StreamedCreates.create_from,
+        WholeCreates.create_whole,
     ):
         assert inspect.signature(getattr(wrapper, method.__name__)) == inspect.signature(method)

@@ -21,6 +21,7 @@ from siltstone.core.chunk_arguments import (
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkOffsetError, ClosedError
+from siltstone.core.storage.optional_verbs import check_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,7 @@ class MemoryChunkStorage:
             concat_parts_max=self._profile.concat_parts_max,
             appends_max=self._profile.appends_max,
             chunk_bytes_max=self._profile.chunk_bytes_max,
+            whole=True,
         )
 
     @property
@@ -90,6 +92,13 @@ class MemoryChunkStorage:
         self._check_open()
         key = check_chunk_name(name, "create")
         check_chunk_length(check_buffers(buffers), self._capabilities)
+        self._insert(name, key, "create", b"".join(buffers))
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """Insert the chunk in one step, as ``create`` does."""
+        self._check_open()
+        key = check_chunk_name(name, "create")
+        check_whole(buffers, self._capabilities)
         self._insert(name, key, "create", b"".join(buffers))
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:

@@ -36,6 +36,7 @@ from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.core.storage.concurrency_limit import Slots
 from siltstone.core.storage.late_work import done_or_late, in_time
 from siltstone.core.storage.optional_verbs import (
+    create_whole,
     delete_many,
     immediate_reads,
     place_of,
@@ -300,6 +301,18 @@ class AsyncChunkStorage:
             "create",
             name,
             lambda: self._storage.create(name, buffers),
+            length=sum(map(len, buffers)),
+            within_s=within_s,
+        )
+
+    async def create_whole(
+        self, name: str, buffers: Sequence[Buffer], *, within_s: float = inf
+    ) -> None:
+        """See ``optional_verbs.WholeCreates``."""
+        await self._call(
+            "create",
+            name,
+            lambda: create_whole(self._storage, name, buffers),
             length=sum(map(len, buffers)),
             within_s=within_s,
         )

@@ -59,6 +59,11 @@ class CachedChunkStorage(WrappedChunkStorage):
         super().create_from(name, length, pieces)
         self._cache.forget(name)
 
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``create_whole`` of ``optional_verbs``; the same."""
+        super().create_whole(name, buffers)
+        self._cache.forget(name)
+
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
         """``ChunkStorage.read_into``: each run of blocks that are not kept is one read."""
         if self._closed or offset < 0 or not _is_plain(name, buffer) or not self._cache.on:

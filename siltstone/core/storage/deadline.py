@@ -28,6 +28,7 @@ from siltstone.core.pauses import current_stop
 from siltstone.core.storage.optional_verbs import (
     ReadNow,
     create_from,
+    create_whole,
     delete_many,
     immediate_reads,
     list_every,
@@ -139,6 +140,12 @@ class DeadlineChunkStorage(WrappedChunkStorage):
         call = self._begun("create", name, length)
         outside = call.outside(pieces, self._rate_min)
         self._run(call, lambda: create_from(self.inner, name, length, outside))
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``create_whole`` of ``optional_verbs``."""
+        self._made(
+            "create", name, lambda: create_whole(self.inner, name, buffers), _length(buffers)
+        )
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""

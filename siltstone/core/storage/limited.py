@@ -54,6 +54,11 @@ class LimitedChunkStorage(WrappedChunkStorage):
         self._wait(self._bandwidths.up, name, "create", length)
         super().create_from(name, length, pieces)
 
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``create_whole`` of ``optional_verbs``."""
+        self._wait(self._bandwidths.up, name, "create", sum(map(len, buffers)))
+        super().create_whole(name, buffers)
+
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""
         self._wait(self._bandwidths.up, name, "write", sum(map(len, buffers)))

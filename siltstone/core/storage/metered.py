@@ -45,6 +45,11 @@ class MeteredChunkStorage(WrappedChunkStorage):
         super().create_from(name, length, pieces)
         self._moved("create", length)
 
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``create_whole`` of ``optional_verbs``."""
+        super().create_whole(name, buffers)
+        self._moved("create", sum(map(len, buffers)))
+
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""
         super().write(name, offset, buffers)

@@ -12,6 +12,10 @@ any other leaves it out, so that every read is a call that it sees.
 Making a chunk of bytes that come piece by piece, without all of them in memory. What is read,
 compared and written in small pieces stays near the processor on its way. Where a storage has no
 such thing, the pieces are put together first.
+
+Making a chunk that nobody ever sees a part of. ``create`` may take the name before it has the
+bytes, and a caller that dies between the two leaves a name that is burnt. Where names are numbers
+that must follow one another, such a hole would never be filled.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import local
 from typing import Final, Protocol, runtime_checkable
 
-from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
+from siltstone.core.chunk_arguments import check_buffers, check_chunk_length
+from siltstone.core.chunk_storage import Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.constants import MIB, Buffer
 from siltstone.core.errors import CapabilityError, ChunkError, ChunkNotFoundError
 
@@ -70,6 +75,30 @@ class Overwrites(Protocol):
             ChunkNotFoundError: there is no such chunk.
             ChunkAccessDeniedError: the chunk was sealed.
             ValueError: no byte at all.
+        """
+        ...
+
+
+WHOLE_CREATE_BYTES_MAX: Final = 16 * MIB
+"""Every service takes this much in one request, and it is little enough to be sent again."""
+
+
+@runtime_checkable
+class WholeCreates(Protocol):
+    """A storage whose capability ``whole`` is set."""
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """Make a chunk like ``create``; at every moment, all see it with all bytes or not at all.
+
+        So it is for every client and every verb, also if the caller dies at any point. A create
+        that failed does not burn the name: the same bytes may be created under it again, and while
+        an outcome is unknown an earlier attempt may still take effect, as a whole.
+
+        Raises:
+            ChunkExistsError: the name is taken, whatever its content (``NOT_APPLIED``).
+            ChunkStorageFullError: no room.
+            ValueError: ``buffers`` hold no byte at all, or more than ``WHOLE_CREATE_BYTES_MAX`` or
+                ``chunk_bytes_max``.
         """
         ...
 
@@ -127,6 +156,34 @@ def overwrite(storage: ChunkStorage, name: str, offset: int, buffers: Sequence[B
     if not isinstance(storage, Overwrites):
         raise CapabilityError("this service writes nothing but at the end of a chunk", chunk=name)
     storage.overwrite(name, offset, buffers)
+
+
+def create_whole(storage: ChunkStorage, name: str, buffers: Sequence[Buffer]) -> None:
+    """See ``WholeCreates``. Raises ``CapabilityError`` where the storage has no such thing."""
+    if not storage.capabilities.whole:
+        raise CapabilityError(
+            "long-term storage cannot create a chunk that is seen whole or not at all",
+            chunk=name,
+            storage=place_of(storage),
+        )
+    assert isinstance(storage, WholeCreates), "the capability says so"
+    storage.create_whole(name, buffers)
+
+
+def check_whole(buffers: Sequence[Buffer], capabilities: Capabilities) -> int:
+    """Return how many bytes ``buffers`` hold, if a whole create can have them.
+
+    Raises:
+        TypeError: see ``check_buffers``.
+        ValueError: see ``check_buffers``, or more than the bound of ``WholeCreates``.
+    """
+    length = check_buffers(buffers)
+    if length > WHOLE_CREATE_BYTES_MAX:
+        raise ValueError(
+            f"too large for a whole create length={length} max={WHOLE_CREATE_BYTES_MAX}"
+        )
+    check_chunk_length(length, capabilities)
+    return length
 
 
 def list_every(storage: ChunkStorage, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:

@@ -9,6 +9,7 @@ from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkS
 from siltstone.core.errors import ChunkError
 from siltstone.core.storage.optional_verbs import (
     create_from,
+    create_whole,
     delete_many,
     list_every,
     overwrite,
@@ -54,6 +55,10 @@ class WrappedChunkStorage:
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
         """``create_from`` of ``optional_verbs``; a create for wrappers that count or repeat."""
         self._call("create", name, lambda: create_from(self.inner, name, length, pieces))
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``create_whole`` of ``optional_verbs``; a create, too."""
+        self._call("create", name, lambda: create_whole(self.inner, name, buffers))
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""

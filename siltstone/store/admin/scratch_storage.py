@@ -14,6 +14,7 @@ from siltstone.core.errors import ChunkError, ChunkNotFoundError, SiltstoneError
 from siltstone.core.storage.optional_verbs import (
     ReadNow,
     create_from,
+    create_whole,
     delete_many,
     immediate_reads,
     overwrite,
@@ -105,6 +106,12 @@ class ScratchStorage:
         """``create_from`` of ``optional_verbs``."""
         with self._called(name, "create", length) as key:
             create_from(self._inner, key, length, pieces)
+            self._made.add(name)
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``create_whole`` of ``optional_verbs``."""
+        with self._called(name, "create", _length(buffers)) as key:
+            create_whole(self._inner, key, buffers)
             self._made.add(name)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:

@@ -28,7 +28,8 @@ class Fate(Enum):
     ``DONE``: applied, and so reported. ``REFUSED``: not applied, and so reported (``NOT_APPLIED``).
     ``LOST_REPLY``: applied, but its caller gets a failure (``UNKNOWN``). ``LOST_CALL``: not
     applied, and its caller cannot know (``UNKNOWN``). ``TORN``: of a create or a write the first
-    half is applied, of anything else nothing, and its caller cannot know (``UNKNOWN``).
+    half is applied, of anything else, such as a whole create, nothing, and its caller cannot know
+    (``UNKNOWN``).
     """
 
     DONE = "done"

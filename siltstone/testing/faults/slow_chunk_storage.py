@@ -65,6 +65,11 @@ class SlowChunkStorage(WrappedChunkStorage):
         super().create_from(name, length, pieces)
         self._pause(length / self.slowness.rate)
 
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``create_whole`` of ``optional_verbs``."""
+        super().create_whole(name, buffers)
+        self._pause(sum(map(len, buffers)) / self.slowness.rate)
+
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""
         super().write(name, offset, buffers)

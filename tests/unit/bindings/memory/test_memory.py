@@ -9,7 +9,8 @@ import pytest
 from siltstone.bindings.memory.bucket import Bucket, forget_bucket, shared_bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.bindings.memory.settings import MemorySettings
-from siltstone.core.errors import ChunkStorageFullError, Outcome
+from siltstone.core.errors import ChunkExistsError, ChunkStorageFullError, Outcome
+from siltstone.core.storage.optional_verbs import WHOLE_CREATE_BYTES_MAX, create_whole
 
 
 def test_settings_and_profile_agree() -> None:
@@ -62,3 +63,17 @@ def test_the_clock_is_asked_for_the_time_of_a_change() -> None:
     assert storage.stat("a").modified_s == 5.0
     storage.write("a", 1, [b"y"])
     assert storage.stat("a").modified_s == 7.0
+
+
+def test_a_whole_create_takes_the_name_once_and_has_a_bound() -> None:
+    storage = MemoryChunkStorage()
+    create_whole(storage, "a", [b"fi", b"rst"])
+    with pytest.raises(ChunkExistsError) as caught:
+        create_whole(storage, "a", [b"second"])
+    assert caught.value.outcome is Outcome.NOT_APPLIED
+    with pytest.raises(ValueError, match="too large for a whole create"):
+        create_whole(storage, "b", [bytes(WHOLE_CREATE_BYTES_MAX), b"x"])
+    content = bytearray(6)
+    assert storage.read_into("a", 0, content) == 5
+    assert content[:5] == b"first"
+    assert [found.name for found in storage.list()] == ["a"]
