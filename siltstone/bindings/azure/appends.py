@@ -19,6 +19,7 @@ from azure.storage.blob import BlobClient
 from siltstone.bindings.azure.checksums import of_body
 from siltstone.bindings.azure.errors import (
     APPEND_POSITION,
+    INVALID_TYPE,
     TOO_LONG,
     TOO_MANY,
     code_of,
@@ -69,9 +70,15 @@ def write(
 
 
 def seal(service: Service, target: Target) -> None:
-    """Refuse any further append."""
+    """Refuse any further append; a block blob, which was made whole, refuses them already."""
     with translated(target.name, target.operation, changes=True):
-        answer = service.blob(target.key).seal_append_blob()
+        try:
+            answer = service.blob(target.key).seal_append_blob()
+        except HttpResponseError as error:
+            let_go(error)
+            if code_of(error) == INVALID_TYPE:
+                return
+            raise
     whole(answer, ["etag"], target.name, target.operation, changes=True)
 
 

@@ -75,6 +75,7 @@ class AzureChunkStorage(BucketChunkStorage):
             bulk_delete_max=BULK_MAX,
             appends_max=appending.APPENDS_MAX if appends else UNLIMITED,
             chunk_bytes_max=full_blocks * settings.block_bytes,
+            whole=True,
         )
         super().__init__(self.service, capabilities)
 
@@ -108,7 +109,7 @@ class AzureChunkStorage(BucketChunkStorage):
         appending.seal(self.service, self._target(name, key, "seal", 0))
 
     def _prove(self) -> None:
-        prove(self.service)
+        prove(self.service, self._settings.blobs)
 
     def _put(self, target: Target, buffers: Sequence[Buffer], length: int) -> None:
         """Two requests and one more a block, or one and perhaps one a block."""
@@ -118,6 +119,11 @@ class AzureChunkStorage(BucketChunkStorage):
             put(self.service, target, buffers, length)
         else:
             put_in_blocks(self.service, target, buffers, length)
+
+    def _put_whole(self, target: Target, buffers: Sequence[Buffer], length: int) -> None:
+        """One request, for a block blob always: an append blob is there before its bytes."""
+        prove(self.service, Blobs.BLOCK)
+        put(self.service, target, buffers, length)
 
     def _append(self, target: Target, offset: int, buffers: Sequence[Buffer], length: int) -> None:
         """One request a block; several are not written as one."""

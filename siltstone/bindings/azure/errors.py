@@ -42,9 +42,12 @@ _SEALED: Final = Meaning(ChunkAccessDeniedError, "the chunk is sealed")
 _PROTECTED: Final = Meaning(ChunkAccessDeniedError, "a policy or a snapshot protects the blob")
 _NO_CONTAINER: Final = Meaning(ChunkUnavailableError, "the container does not exist")
 _KIND: Final = Meaning(ChunkUnavailableError, "the blob is of another kind, so not of this store")
+_WHOLE: Final = Meaning(ChunkAccessDeniedError, "the chunk is a block blob, so it does not grow")
 _BUSY: Final = Meaning(ChunkUnavailableError, "the blob cannot be used now")
 _REPLACED: Final = Meaning(ChunkUnavailableError, "the blob was replaced meanwhile")
 _NO_ANSWER: Final = Meaning(ChunkUnavailableError, "this is no answer of the service", UNKNOWN)
+
+INVALID_TYPE: Final = "InvalidBlobType"
 
 BY_STATUS: Final[dict[int, Meaning]] = {
     **m.BY_STATUS,
@@ -89,7 +92,7 @@ BY_CODE: Final[dict[str, Meaning]] = {
         ("BlobImmutableDueToPolicy", "BlobImmutableDueToLegalHold", "SnapshotsPresent"),
         _PROTECTED,
     ),
-    "InvalidBlobType": _KIND,
+    INVALID_TYPE: _KIND,
     **dict.fromkeys(
         ("BlobArchived", "BlobBeingRehydrated", "PendingCopyOperation", "CannotVerifyCopySource"),
         _BUSY,
@@ -137,6 +140,9 @@ def meaning(status: int, code: str, operation: str) -> Meaning:
         found = m.THROTTLED
     if found in TAKEN and operation in MAKING and code != "SourceConditionNotMet":
         return m.EXISTS
+    if found is _KIND and operation == "write":
+        # It was made whole, and so is like a sealed one.
+        return _WHOLE
     if status >= 500 and found.outcome is NOT_APPLIED and found not in (m.THROTTLED, m.FULL):
         return found._replace(outcome=UNKNOWN)
     return found

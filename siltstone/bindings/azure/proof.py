@@ -65,24 +65,28 @@ def look(service: Service) -> None:
         )
 
 
-def prove(service: Service) -> None:
+def prove(service: Service, blobs: Blobs) -> None:
     """Make sure, once in a process and container, that creates are exclusive, and appends checked.
+
+    Args:
+        service: the container.
+        blobs: the kind of blobs that are to be made.
 
     Raises:
         CapabilityError: the service ignores a condition, or has no append blobs.
         ChunkError: the service failed meanwhile; the next change tries again.
     """
     settings = service.settings
-    proof = (settings.account_url, settings.container, settings.blobs)
-    PROOFS.make_sure(proof, partial(_prove, service))
+    proof = (settings.account_url, settings.container, blobs)
+    PROOFS.make_sure(proof, partial(_prove, service, blobs))
 
 
-def _prove(service: Service, folder: str) -> None:
-    name = f"{folder}{service.settings.blobs}"
+def _prove(service: Service, blobs: Blobs, folder: str) -> None:
+    name = f"{folder}{blobs}"
     client = service.blob(service.key(name, "create"))
     try:
         with translated(name, "create", changes=True):
-            if service.settings.blobs is Blobs.APPEND:
+            if blobs is Blobs.APPEND:
                 _prove_append(service, client)
             else:
                 _prove_block(service, client)

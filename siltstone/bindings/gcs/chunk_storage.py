@@ -19,7 +19,7 @@ from siltstone.bindings.gcs.proof import look, prove
 from siltstone.bindings.gcs.reads import look_at, read_range
 from siltstone.bindings.gcs.service import Service
 from siltstone.bindings.gcs.settings import GcsSettings
-from siltstone.bindings.gcs.uploads import put
+from siltstone.bindings.gcs.uploads import put, put_at_once
 from siltstone.core.chunk_arguments import check_listing
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
 from siltstone.core.constants import GIB
@@ -71,6 +71,7 @@ class GcsChunkStorage(BucketChunkStorage):
             free_space=True,
             concat_parts_max=CONCAT_SOURCES_MAX,
             chunk_bytes_max=CHUNK_BYTES_MAX,
+            whole=not settings.unsafe_without_preconditions,
         )
         super().__init__(
             self.service, capabilities, looks_first=settings.unsafe_without_preconditions
@@ -104,6 +105,10 @@ class GcsChunkStorage(BucketChunkStorage):
     def _put(self, target: Target, buffers: Sequence[Buffer], length: int) -> None:
         """One request, or an upload in pieces above ``put_bytes_max``."""
         put(self.service, target, buffers, length)
+
+    def _put_whole(self, target: Target, buffers: Sequence[Buffer], length: int) -> None:
+        """One request."""
+        put_at_once(self.service, target, buffers, length)
 
     def _read(self, asked: RangeRead, buffer: memoryview) -> int:
         """One request; at the end, and for an empty buffer, perhaps two."""

@@ -63,12 +63,17 @@ def crc_of(text: object) -> int | None:
 
 def put(service: Service, target: Target, buffers: Sequence[Buffer], length: int) -> Made:
     """Make an object, by one request unless it is large."""
+    if length <= service.settings.put_bytes_max:
+        return put_at_once(service, target, buffers, length)
     crc = crc32c_of(buffers)
-    if length > service.settings.put_bytes_max:
-        answer = _in_pieces(service, target, buffers, length, crc)
-    else:
-        answer = _at_once(service, target, buffers, crc)
+    answer = _in_pieces(service, target, buffers, length, crc)
     return made(json_of(answer), target, length, crc)
+
+
+def put_at_once(service: Service, target: Target, buffers: Sequence[Buffer], length: int) -> Made:
+    """Make an object by one request."""
+    crc = crc32c_of(buffers)
+    return made(json_of(_at_once(service, target, buffers, crc)), target, length, crc)
 
 
 def made(told: Any, target: Target, length: int, crc: int | None) -> Made:

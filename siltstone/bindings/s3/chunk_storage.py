@@ -77,6 +77,7 @@ class S3ChunkStorage(BucketChunkStorage):
             appends_max=APPENDS_MAX if appends else UNLIMITED,
             chunk_bytes_max=CHUNK_BYTES_MAX,
             bulk_delete_max=BULK_MAX,
+            whole=not settings.unsafe_without_conditional_create,
         )
         super().__init__(
             self.service, capabilities, looks_first=settings.unsafe_without_conditional_create
@@ -115,6 +116,10 @@ class S3ChunkStorage(BucketChunkStorage):
         """One PUT, or an upload in parts above ``put_bytes_max``."""
         is_small = length <= self._settings.put_bytes_max
         (put if is_small else put_in_parts)(self.service, target, buffers, length)
+
+    def _put_whole(self, target: Target, buffers: Sequence[Buffer], length: int) -> None:
+        """One PUT."""
+        put(self.service, target, buffers, length)
 
     def _append(self, target: Target, offset: int, buffers: Sequence[Buffer], length: int) -> None:
         """One PUT at an offset, which directory buckets alone understand."""

@@ -21,6 +21,7 @@ from siltstone.core.remote.ranges import RangeRead
 from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.remote_client import RemoteClient
 from siltstone.core.remote.target import Target
+from siltstone.core.storage.optional_verbs import check_whole
 
 
 class BucketChunkStorage(RemoteChunkStorage):
@@ -48,6 +49,13 @@ class BucketChunkStorage(RemoteChunkStorage):
         length = check_buffers(buffers)
         check_chunk_length(length, self._capabilities)
         self._put(self._target(name, key, "create", length), buffers, length)
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """See ``WholeCreates``: one request, on the condition that there is no such key."""
+        key = self._client.key(name, "create")
+        require("whole", able=self._capabilities.whole)
+        length = check_whole(buffers, self._capabilities)
+        self._put_whole(self._target(name, key, "create", length), buffers, length)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """See ``ChunkStorage.write``."""
@@ -104,6 +112,10 @@ class BucketChunkStorage(RemoteChunkStorage):
     @abstractmethod
     def _put(self, target: Target, buffers: Sequence[Buffer], length: int) -> None:
         """Make an object, if there is no such key."""
+
+    @abstractmethod
+    def _put_whole(self, target: Target, buffers: Sequence[Buffer], length: int) -> None:
+        """Make an object by one request, if there is no such key."""
 
     def _append(self, target: Target, offset: int, buffers: Sequence[Buffer], length: int) -> None:
         """Write at the end of an object, on a service with the capability ``append``."""
