@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from siltstone.core.chunk_storage import Buffer, Capabilities
+from siltstone.core.chunk_storage import WHOLE_CREATE_BYTES_MAX, Buffer, Capabilities
 from siltstone.core.errors import CapabilityError, ChunkNameError
 
 CHUNK_NAME_BYTES_MAX = 1_024
@@ -103,6 +103,22 @@ def check_chunk_length(length: int, capabilities: Capabilities) -> None:
         raise ValueError(
             f"chunk would be too large length={length} max={capabilities.chunk_bytes_max}"
         )
+
+
+def check_whole(buffers: Sequence[Buffer], capabilities: Capabilities) -> int:
+    """Return how many bytes ``buffers`` hold, if a whole create can have them.
+
+    Raises:
+        TypeError: see ``check_buffers``.
+        ValueError: see ``check_buffers``, or more than ``WHOLE_CREATE_BYTES_MAX``.
+    """
+    length = check_buffers(buffers)
+    if length > WHOLE_CREATE_BYTES_MAX:
+        raise ValueError(
+            f"too large for a whole create length={length} max={WHOLE_CREATE_BYTES_MAX}"
+        )
+    check_chunk_length(length, capabilities)
+    return length
 
 
 def check_offset(offset: int) -> None:

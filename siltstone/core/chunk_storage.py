@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
+from siltstone.core.constants import MIB
 from siltstone.core.constants import Buffer as Buffer
 
 UNLIMITED = 2**63 - 1
 """The value of a limit that a service does not have."""
+
+WHOLE_CREATE_BYTES_MAX: Final = 16 * MIB
+"""The most that ``create_whole`` of ``optional_verbs`` takes: every service takes this much in one
+request, and it is little enough to be sent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ from siltstone.testing.chunk_checks.reads import ReadChecks, StatChecks
 from siltstone.testing.chunk_checks.stops import StopChecks
 from siltstone.testing.chunk_checks.streams import StreamChecks
 from siltstone.testing.chunk_checks.subject import ChunkService, StoppableService
+from siltstone.testing.chunk_checks.whole_creates import WholeChecks
 from siltstone.testing.chunk_checks.writes import CreateChecks, WriteChecks
 from siltstone.testing.deviations import Deviation
 
@@ -46,6 +47,7 @@ __all__ = ["ChunkService", "ChunkStorageContract", "Deviation", "StoppableServic
 class ChunkStorageContract(
     CreateChecks,
     StreamChecks,
+    WholeChecks,
     WriteChecks,
     OverwriteChecks,
     DeleteChecks,

@@ -7,6 +7,7 @@ the file is closed again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -17,12 +18,14 @@ from siltstone.bindings.hdfs.reads import read_range
 from siltstone.bindings.hdfs.service import Service
 from siltstone.bindings.hdfs.settings import HdfsSettings
 from siltstone.bindings.hdfs.web import look_at_web, room_told
+from siltstone.bindings.hdfs.whole_creates import create_whole, sweep_drafts
 from siltstone.bindings.hdfs.writes import WRITE_BITS, append, change, create, make_closed
 from siltstone.core.chunk_arguments import (
     check_buffers,
     check_listing,
     check_offset,
     check_target,
+    check_whole,
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
@@ -73,6 +76,7 @@ class HdfsChunkStorage(RemoteChunkStorage):
             used_space=True,
             free_space=True,
             offset_checked=settings.unsafe_append,
+            whole=True,
         )
         super().__init__(self.service, able)
         self._settings = settings
@@ -116,6 +120,18 @@ class HdfsChunkStorage(RemoteChunkStorage):
             target,
             lambda turn, hand: create(turn, hand, self.service, target, buffers, length),
         )
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """Write a draft, sync, close, and rename it."""
+        path = self.service.key(name, "create")
+        length = check_whole(buffers, self.capabilities)
+        create_whole(self.service, self._target(name, path, "create", length), buffers, length)
+
+    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
+        """Remove the drafts that whole creates left; see ``Leftovers``."""
+        self.service.check_open()
+        check_listing(prefix, "")
+        return sweep_drafts(self.service, prefix, time.time() - age_s)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """Take the lease, look at the length, write, sync, and close."""

@@ -14,6 +14,7 @@ from siltstone.bindings.hdfs.errors import translated
 from siltstone.bindings.hdfs.service import Service
 from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX
 from siltstone.core.chunk_storage import ChunkStat
+from siltstone.core.drafts import DRAFTS
 
 if TYPE_CHECKING:
     from hdfs_native import FileStatus
@@ -75,7 +76,7 @@ def _folder(
     for status in listed:
         name = base + status.path.rpartition("/")[2]
         key = name.encode()
-        if len(service.folder.encode()) + len(key) > CHUNK_NAME_BYTES_MAX:
+        if name == DRAFTS or len(service.folder.encode()) + len(key) > CHUNK_NAME_BYTES_MAX:
             continue
         if status.isdir:
             if wanted.may_have_below(key + b"/"):

@@ -13,6 +13,7 @@ from hdfs_native._internal import RawClient
 from siltstone.bindings.hdfs.calls import Calls, CallStoppedError, Turn
 from siltstone.bindings.hdfs.clients import Clients
 from siltstone.bindings.hdfs.settings import HdfsSettings
+from siltstone.core.drafts import is_reserved
 from siltstone.core.errors import (
     ChunkError,
     ChunkNameError,
@@ -69,6 +70,8 @@ class Service(RemoteClient):
     def key(self, name: str, operation: str) -> str:
         """The path of a chunk. See ``RemoteClient.key``; HDFS takes fewer names."""
         path = super().key(name, operation)
+        if is_reserved(name):
+            raise ChunkNameError("name is reserved for drafts", chunk=name, operation=operation)
         for part in name.split("/"):
             if ":" in part or part == RESERVED or len(part.encode()) > PART_BYTES_MAX:
                 raise ChunkNameError(

@@ -17,11 +17,11 @@ from siltstone.core.chunk_arguments import (
     check_listing,
     check_offset,
     check_target,
+    check_whole,
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkOffsetError, ClosedError
-from siltstone.core.storage.optional_verbs import check_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

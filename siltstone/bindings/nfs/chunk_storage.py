@@ -1,14 +1,16 @@
 """Chunk storage in a folder, by POSIX calls alone.
 
 What makes it safe: a name is taken by ``O_EXCL``; bytes go to a verified end and are synced before
-they are acknowledged; so is every folder between a new chunk and the root. There are no temporary
-files, hence nothing to clean up after a crash.
+they are acknowledged; so is every folder between a new chunk and the root. A chunk that nobody may
+see a part of is written as a draft, which then gets the name by a link; no other has temporary
+files.
 """
 
 from __future__ import annotations
 
 import os
 import stat as modes
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,16 +27,19 @@ from siltstone.bindings.nfs.lists import (
     walk,
 )
 from siltstone.bindings.nfs.tree import RACES_MAX, Tree, is_blocked, is_missing
+from siltstone.bindings.nfs.whole_creates import WholeCreator
 from siltstone.core.chunk_arguments import (
     check_buffers,
     check_chunk_name,
     check_listing,
     check_offset,
     check_target,
+    check_whole,
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.constants import MIB
+from siltstone.core.drafts import is_reserved
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
@@ -52,7 +57,13 @@ from siltstone.core.storage.optional_verbs import ReadNow, checked_pieces
 KEPT_BYTES_MAX = MIB
 """A reader of more than this, and of all of a chunk at a time, does not come back to it."""
 CAPABILITIES = Capabilities(
-    append=True, seal=True, used_space=True, free_space=True, streams=True, overwrite=True
+    append=True,
+    seal=True,
+    used_space=True,
+    free_space=True,
+    streams=True,
+    overwrite=True,
+    whole=True,
 )
 WRITE_BITS = modes.S_IWUSR | modes.S_IWGRP | modes.S_IWOTH
 
@@ -93,6 +104,7 @@ class NfsChunkStorage:
     def __init__(self, path: str | os.PathLike[str], *, calls: FileCalls | None = None) -> None:
         self._calls = calls or SystemFileCalls()
         self._tree = Tree(os.fspath(path), self._calls)
+        self._whole = WholeCreator(self._tree, self._calls)
         self._locks = NameLocks()
         self._kept = KeptFiles(self._calls)
 
@@ -114,6 +126,18 @@ class NfsChunkStorage:
             raise ValueError("a chunk has one byte at least")
         checked = checked_pieces(length, pieces)
         self._create(place, lambda fd: write_stream_durably(self._calls, fd, checked, 0))
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """Sync a draft, link it to the name, and sync each folder up to the root."""
+        place = self._place(name, "create")
+        check_whole(buffers, CAPABILITIES)
+        self._whole.create(name, place.parents, place.leaf, buffers)
+
+    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
+        """Remove the drafts that whole creates left; see ``Leftovers``. One listing of a folder."""
+        self._tree.check_open()
+        check_listing(prefix, "")
+        return self._whole.sweep(prefix, time.time() - age_s)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """Write at the end that ``fstat`` tells, and sync."""
@@ -263,6 +287,8 @@ class NfsChunkStorage:
         key = check_chunk_name(name, operation)
         if LITTER_BEGINS in key and any(LITTER.fullmatch(part) for part in key.split(b"/")):
             raise ChunkNameError("name is reserved by NFS clients", chunk=name, operation=operation)
+        if is_reserved(name):
+            raise ChunkNameError("name is reserved for drafts", chunk=name, operation=operation)
         return key
 
     def _create(self, place: _Place, write: Callable[[int], None]) -> None:

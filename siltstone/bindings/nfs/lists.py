@@ -17,6 +17,7 @@ from siltstone.bindings.nfs.kept_files import version_of
 from siltstone.bindings.nfs.tree import is_missing
 from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX
 from siltstone.core.chunk_storage import ChunkStat
+from siltstone.core.drafts import DRAFTS
 from siltstone.core.posix import FileCalls
 
 # A pipe that stands where a chunk is expected would block the thread that opens it.
@@ -24,6 +25,8 @@ PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
 LITTER_BEGINS = b".nfs"
 LITTER = re.compile(rb"\.nfs[0-9a-f]{8,}")
 """What an NFS client renames a file to that is removed while it is open."""
+DRAFT_FOLDER = DRAFTS.encode()
+"""The key of what holds no chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,9 @@ def _names(calls: FileCalls, folder: int, base: bytes, wanted: Range) -> list[by
     for entry in calls.scandir(folder):
         name = os.fsencode(entry.name)
         key = base + name
-        if LITTER.fullmatch(name) or len(key) > CHUNK_NAME_BYTES_MAX or not _is_text(name):
+        if key == DRAFT_FOLDER or LITTER.fullmatch(name) or len(key) > CHUNK_NAME_BYTES_MAX:
+            continue
+        if not _is_text(name):
             continue
         if entry.is_dir(follow_symlinks=False):
             if wanted.may_have_below(key + b"/"):

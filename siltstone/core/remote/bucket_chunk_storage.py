@@ -13,6 +13,7 @@ from siltstone.core.chunk_arguments import (
     check_listing,
     check_offset,
     check_target,
+    check_whole,
     require,
 )
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
@@ -21,7 +22,6 @@ from siltstone.core.remote.ranges import RangeRead
 from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.remote_client import RemoteClient
 from siltstone.core.remote.target import Target
-from siltstone.core.storage.optional_verbs import check_whole
 
 
 class BucketChunkStorage(RemoteChunkStorage):

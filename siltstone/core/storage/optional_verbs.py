@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import local
 from typing import Final, Protocol, runtime_checkable
 
-from siltstone.core.chunk_arguments import check_buffers, check_chunk_length
-from siltstone.core.chunk_storage import Capabilities, ChunkStat, ChunkStorage
+from siltstone.core.chunk_storage import WHOLE_CREATE_BYTES_MAX as WHOLE_CREATE_BYTES_MAX
+from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
 from siltstone.core.constants import MIB, Buffer
 from siltstone.core.errors import CapabilityError, ChunkError, ChunkNotFoundError
 
@@ -77,10 +77,6 @@ class Overwrites(Protocol):
             ValueError: no byte at all.
         """
         ...
-
-
-WHOLE_CREATE_BYTES_MAX: Final = 16 * MIB
-"""Every service takes this much in one request, and it is little enough to be sent again."""
 
 
 @runtime_checkable
@@ -168,22 +164,6 @@ def create_whole(storage: ChunkStorage, name: str, buffers: Sequence[Buffer]) ->
         )
     assert isinstance(storage, WholeCreates), "the capability says so"
     storage.create_whole(name, buffers)
-
-
-def check_whole(buffers: Sequence[Buffer], capabilities: Capabilities) -> int:
-    """Return how many bytes ``buffers`` hold, if a whole create can have them.
-
-    Raises:
-        TypeError: see ``check_buffers``.
-        ValueError: see ``check_buffers``, or more than the bound of ``WholeCreates``.
-    """
-    length = check_buffers(buffers)
-    if length > WHOLE_CREATE_BYTES_MAX:
-        raise ValueError(
-            f"too large for a whole create length={length} max={WHOLE_CREATE_BYTES_MAX}"
-        )
-    check_chunk_length(length, capabilities)
-    return length
 
 
 def list_every(storage: ChunkStorage, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:

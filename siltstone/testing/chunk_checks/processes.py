@@ -80,6 +80,11 @@ class ProcessChecks(ChunkSubject):
 
 def in_child(call: Callable[[], object]) -> int:
     """Run ``call`` in a forked process; return its exit code, 1 when the call raised."""
+    return ended_child(begun_child(call))
+
+
+def begun_child(call: Callable[[], object]) -> int:
+    """Begin to run ``call`` in a forked process; return the process's number."""
     if not hasattr(os, "fork"):
         pytest.skip("no processes can be forked here")
     with warnings.catch_warnings():
@@ -94,5 +99,10 @@ def in_child(call: Callable[[], object]) -> int:
             code = 0
         finally:
             os._exit(code)
+    return child
+
+
+def ended_child(child: int) -> int:
+    """Wait for a process; return its exit code, below 0 when it was killed."""
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)

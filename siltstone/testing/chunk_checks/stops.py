@@ -15,12 +15,18 @@ import pytest
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
     ChunkError,
+    ChunkExistsError,
     ChunkNotFoundError,
     ChunkUnavailableError,
     ClosedError,
     Outcome,
 )
-from siltstone.core.storage.optional_verbs import create_from, delete_many
+from siltstone.core.storage.optional_verbs import (
+    create_from,
+    create_whole,
+    delete_many,
+    sweep_leftovers,
+)
 from siltstone.testing.chunk_checks.abilities import part_of
 from siltstone.testing.chunk_checks.subject import (
     ChunkService,
@@ -87,6 +93,19 @@ class StopChecks(ChunkSubject):
         need(storage, "streams")
         self._unanswered(stoppable, lambda: create_from(storage, "a", 3, [b"a", b"bc"]))
         self._came_to(stoppable, "a", None, b"abc")
+
+    def test_whole_create_tells_the_truth_and_may_be_repeated(
+        self, storage: ChunkStorage, stoppable: StoppableService
+    ) -> None:
+        need(storage, "whole")
+        self._unanswered(stoppable, lambda: create_whole(storage, "a", [b"abc"]))
+        found = stoppable.outside_read("a")
+        assert found is None or (found == b"abc" and self._outcome is Outcome.UNKNOWN)
+        for _ in range(self.tries_after_stop):
+            with suppress(ChunkUnavailableError, ChunkExistsError):
+                create_whole(storage, "a", [b"abc"])
+        assert stoppable.outside_read("a") == b"abc"
+        sweep_leftovers(storage, "", 0.0)
 
     def test_concat_tells_the_truth(
         self, storage: ChunkStorage, stoppable: StoppableService
