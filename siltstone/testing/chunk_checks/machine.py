@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from siltstone.core.errors import (
     ChunkOffsetError,
     Outcome,
 )
+from siltstone.core.storage.optional_verbs import create_whole
 
 NAMES = ("a", "a-", "a.b", "b/-", "b/c", "b/c0", "b0", "é/x")
 """Few, so that they meet; in an order that is not that of their parts. None is another's folder."""
@@ -54,6 +56,7 @@ class Modelled:
     content: bytes
     writes: int = 1
     is_sealed: bool = False
+    is_whole: bool = False
 
 
 @dataclass
@@ -93,6 +96,19 @@ class ChunkMachine(RuleBasedStateMachine):
             assert found is None
             self.model.chunks[name] = Modelled(content)
 
+    @rule(client=clients, name=names, content=contents)
+    def create_whole(self, client: int, name: str, content: bytes) -> None:
+        """The same, for a chunk that may refuse to grow."""
+        if not self.capabilities.whole:
+            return
+        made = partial(create_whole, self.clients[client], self._key(name), [content])
+        found = self._tried(made)
+        if name in self.model.chunks:
+            self._refused(found, ChunkExistsError)
+        else:
+            assert found is None
+            self.model.chunks[name] = Modelled(content, is_whole=True)
+
     @rule(client=clients, name=names, content=contents, off=st.sampled_from((0, 0, -1, 1)))
     def write(self, client: int, name: str, content: bytes, off: int) -> None:
         """Only the end takes bytes, and only of a chunk that is there and not sealed."""
@@ -108,6 +124,8 @@ class ChunkMachine(RuleBasedStateMachine):
             self._refused(found, ChunkAccessDeniedError)
         elif chunk.is_sealed or offset != len(chunk.content):
             self._refused(found, (ChunkOffsetError, ChunkAccessDeniedError))
+        elif chunk.is_whole and found is not None:
+            self._refused(found, ChunkAccessDeniedError)
         else:
             assert found is None
             chunk.content += content

@@ -20,12 +20,13 @@ from siltstone.core.storage.wrapper import WrappedChunkStorage
 from siltstone.testing.chunk_checks.stops import StopChecks
 from siltstone.testing.chunk_checks.streams import StreamChecks
 from siltstone.testing.chunk_checks.subject import at_once
+from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.support.services.local_services import BucketService, StoppableBucket
 
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
-import fnmatch, json, sys
+import fnmatch, json, sys, time
 from dataclasses import replace
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
@@ -71,6 +72,34 @@ class Lying(MemoryChunkStorage):
         super().create(name, buffers)
         if name in Lying.sealed:
             super().seal(name)
+
+    def create_whole(self, name, buffers):
+        match LIE:
+            case "shows the half of a whole create":
+                whole = b"".join(buffers)
+                MemoryChunkStorage.create(self, name, [whole[: len(whole) // 2 + 1]])
+                for _ in range(100):
+                    time.sleep(0)
+                bucket.chunks[name.encode()].content[:] = whole
+            case "looks before a whole create":
+                if name.encode() in bucket.chunks:
+                    super().create_whole(name, buffers)
+                for _ in range(100):
+                    time.sleep(0)
+                with bucket.lock:
+                    if name.encode() in bucket.chunks:
+                        bucket.remove(name.encode())
+                super().create_whole(name, buffers)
+            case "takes whole creates of any size":
+                super().create(name, buffers)
+            case _:
+                super().create_whole(name, buffers)
+
+    def sweep_leftovers(self, prefix, age_s):
+        if LIE == "sweeps what is whole":
+            for found in list(super().list(prefix)):
+                super().delete(found.name)
+        return 0
 
     def write(self, name, offset, buffers):
         if LIE == "ignores the offset":
@@ -201,6 +230,13 @@ LIES = {
     "says that all was read": ["reads_without_waiting_give_what_is_there_or_nothing"],
     "drops zeros at the end": ["create_keeps_every_byte"],
     "seals a name": ["seal_goes_with_its_chunk"],
+    "shows the half of a whole create": ["whole_creates_are_seen_wholly_or_not_at_all"],
+    "looks before a whole create": [
+        "whole_create_of_one_name_is_won_once",
+        "whole_create_of_one_name_by_many_clients_is_won_once",
+    ],
+    "takes whole creates of any size": ["whole_create_refuses_more_than_the_most_bytes"],
+    "sweeps what is whole": ["whole_creates_and_sweeps_run_side_by_side"],
     "is copied with nothing in it": ["a_copied_client_works_or_is_refused"],
 }
 
@@ -223,7 +259,7 @@ class HidingStorage(WrappedChunkStorage):
 
     @property
     def capabilities(self) -> Capabilities:
-        return replace(super().capabilities, streams=True)
+        return replace(super().capabilities, streams=True, whole=True)
 
     def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
         with suppress(ChunkError):
@@ -236,6 +272,12 @@ class HidingStorage(WrappedChunkStorage):
         except OSError as error:
             self.inner.delete(name)
             raise PieceError(error) from error
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """Takes the name first: what fails then leaves half of it."""
+        self.inner.create(name, [b"".join(buffers)[:1]])
+        self.inner.delete(name)
+        self.inner.create(name, buffers)
 
 
 def test_deletes_that_are_said_to_be_done_are_noticed() -> None:
@@ -250,6 +292,13 @@ def test_a_streamed_create_that_takes_a_chunk_of_others_away_is_noticed() -> Non
     check = "test_streamed_create_whose_pieces_end_in_an_error_leaves_what_has_the_name"
     with pytest.raises(AssertionError):
         getattr(StreamChecks(), check)(service.open(), service)
+
+
+def test_a_whole_create_that_leaves_a_half_is_noticed() -> None:
+    service = StoppableBucket(fate=Fate.TORN)
+    storage = HidingStorage(service.open())
+    with pytest.raises(AssertionError):
+        StopChecks().test_whole_create_tells_the_truth_and_may_be_repeated(storage, service)
 
 
 def test_threads_that_meet_take_turns_all_the_time() -> None:
