@@ -80,6 +80,13 @@ MUTATIONS = (
         decisive=APPEND,
     ),
     Mutation(
+        name="whole create",
+        blobs="append",
+        after={"new": LARGE},
+        call=lambda storage: storage.create_whole("new", [LARGE[:100], LARGE[100:]]),
+        decisive=Step(method="PUT", target="/new$", has_body=True),
+    ),
+    Mutation(
         name="write",
         blobs="append",
         before={"one": SMALL},

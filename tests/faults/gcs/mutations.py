@@ -75,6 +75,12 @@ MUTATIONS = (
         decisive=CREATE,
     ),
     Mutation(
+        name="whole create",
+        after={"new": SMALL},
+        call=lambda storage: storage.create_whole("new", [SMALL[:100], SMALL[100:]]),
+        decisive=CREATE,
+    ),
+    Mutation(
         name="create in one piece",
         after={"new": LARGE[:PIECE_BYTES]},
         call=lambda storage: storage.create("new", [LARGE[:PIECE_BYTES]]),

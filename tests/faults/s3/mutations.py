@@ -83,6 +83,12 @@ MUTATIONS = (
         decisive=COMPLETE,
     ),
     Mutation(
+        name="whole create",
+        after={"new": SMALL},
+        call=lambda storage: storage.create_whole("new", [SMALL[:100], SMALL[100:]]),
+        decisive=Step(method="PUT", target="/new$", has_body=True),
+    ),
+    Mutation(
         name="concat",
         before={"one": LARGE, "two": SMALL},
         after={"one": LARGE, "two": SMALL, "new": LARGE + SMALL[:500]},

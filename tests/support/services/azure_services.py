@@ -43,7 +43,8 @@ def settings_of(server: Azurite, container: str, **more: Any) -> AzureSettings:
 
 def take_for_proven(settings: AzureSettings) -> None:
     """Let no storage of this process prove the container, which costs requests in every test."""
-    proof.PROOFS.take((settings.account_url, settings.container, settings.blobs))
+    for blobs in Blobs:
+        proof.PROOFS.take((settings.account_url, settings.container, blobs))
 
 
 @dataclass(kw_only=True)

@@ -102,9 +102,16 @@ def test_an_answer(status: int, code: str, kind: type[ChunkError], outcome: Outc
     assert raised(answer(status, code), changes=False).outcome is NOT_APPLIED
 
 
-@pytest.mark.parametrize("code", ["ConditionNotMet", "InvalidBlobType", ""])
+@pytest.mark.parametrize("code", ["ConditionNotMet", ""])
 def test_a_condition_of_a_write_says_nothing_of_names(code: str) -> None:
     assert type(raised(answer(412, code), operation="write")) is ChunkUnavailableError
+
+
+def test_a_blob_of_another_kind_is_like_a_sealed_one_to_a_write() -> None:
+    error = raised(answer(409, "InvalidBlobType"), operation="write")
+    assert type(error) is ChunkAccessDeniedError
+    assert error.outcome is NOT_APPLIED
+    assert type(raised(answer(409, "InvalidBlobType"), operation="seal")) is ChunkUnavailableError
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from siltstone.bindings.azure.plugin import siltstone_chunk_storage
 from siltstone.core.constants import MIB
-from siltstone.core.errors import ChunkNotFoundError
+from siltstone.core.errors import ChunkAccessDeniedError, ChunkNotFoundError, Outcome
 from tests.unit.bindings.azure.conftest import NewCounted
 
 
@@ -29,6 +29,42 @@ def test_a_write_is_a_request_for_each_block(counted: NewCounted) -> None:
     assert here.whats() == ["PUT appendblock"] * 2
     here.storage.seal("a")
     assert here.whats() == ["PUT seal"]
+
+
+@pytest.mark.parametrize("blobs", ["append", "block"])
+def test_a_whole_create_is_one_put_of_a_block_blob(counted: NewCounted, blobs: str) -> None:
+    here = counted(blobs=blobs, put_bytes_max=MIB, block_bytes=MIB)
+    content = bytes(range(256)) * (3 * MIB // 256)
+    here.storage.create_whole("a/b", [content[:100], memoryview(content)[100:]])
+    assert here.whats() == ["PUT"]
+    assert here.raw.read("a/b") == content
+    assert here.raw.headers("a/b")["x-ms-blob-type"] == "BlockBlob"
+
+
+def test_a_whole_create_proves_its_own_kind_of_blobs(counted: NewCounted) -> None:
+    here = counted(is_proven=False)
+    here.storage.create("a", [b"x"])
+    here.whats()
+    here.storage.create_whole("b", [b"x"])
+    # A create, one that must be refused, and the removal; then the chunk.
+    assert here.whats() == ["PUT", "PUT", "DELETE", "PUT"]
+    here.storage.create_whole("c", [b"x"])
+    assert here.whats() == ["PUT"]
+    assert here.raw.names("system/") == []
+
+
+def test_a_whole_chunk_refuses_what_an_append_blob_takes(counted: NewCounted) -> None:
+    here = counted()
+    here.storage.create_whole("a", [b"abc"])
+    for offset in (3, 0, 9):
+        with pytest.raises(ChunkAccessDeniedError, match="does not grow") as caught:
+            here.storage.write("a", offset, [b"x"])
+        assert caught.value.outcome is Outcome.NOT_APPLIED
+    here.storage.seal("a")
+    assert here.raw.read("a") == b"abc"
+    here.storage.delete("a")
+    with pytest.raises(ChunkNotFoundError):
+        here.storage.seal("a")
 
 
 def test_a_create_of_a_block_blob_is_one_put(counted: NewCounted) -> None:

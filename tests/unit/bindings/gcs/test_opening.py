@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     SettingsError,
 )
+from siltstone.core.storage.optional_verbs import create_whole
 from tests.support.stubs.gcs_stub import Reply, Stub, broken, refusal
 
 
@@ -148,6 +150,10 @@ def test_the_risk_can_be_taken(stub: Stub) -> None:
         storage.create("a", [b"y"])
     with pytest.raises(ChunkExistsError):
         storage.concat("a", [("a", 1)])
+    assert not storage.capabilities.whole
+    for call in (storage.create_whole, partial(create_whole, storage)):
+        with pytest.raises(CapabilityError):
+            call("d", [b"x"])
     assert stub.contents() == {"a": b"x"}
     storage.close()
 

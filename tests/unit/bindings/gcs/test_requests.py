@@ -29,6 +29,18 @@ def test_a_small_create_is_one_request(storage: GcsChunkStorage, stub: Stub) -> 
     assert stub.contents() == {"a/b": b"onetwo"}
 
 
+def test_a_whole_create_is_one_request_however_small_puts_shall_be(stub: Stub) -> None:
+    storage = GcsChunkStorage(stub.settings(put_bytes_max=MIB, piece_bytes=512 * KIB))
+    proving.prove(storage.service)
+    stub.asked.clear()
+    storage.create_whole("a", [LARGE, LARGE])
+    (request,) = stub.asked
+    assert request.what == "create"
+    assert request.query["ifGenerationMatch"] == "0"
+    assert stub.contents() == {"a": LARGE + LARGE}
+    storage.close()
+
+
 @pytest.mark.slow
 def test_a_create_of_64_mib_is_one_request(storage: GcsChunkStorage, stub: Stub) -> None:
     half = LARGE * 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     SettingsError,
 )
+from siltstone.core.storage.optional_verbs import create_whole
 from tests.support.stubs.s3_stub import Reply, Stub, broken, refusal
 
 
@@ -120,6 +122,10 @@ def test_the_risk_can_be_taken(stub: Stub) -> None:
         storage.concat("a", [("a", 1)])
     with pytest.raises(ChunkNotFoundError):
         storage.concat("b", [("c", 1)])
+    assert not storage.capabilities.whole
+    for call in (storage.create_whole, partial(create_whole, storage)):
+        with pytest.raises(CapabilityError):
+            call("d", [b"x"])
     assert stub.objects == {"a": b"x"}
     storage.close()
 

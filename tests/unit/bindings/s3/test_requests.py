@@ -33,6 +33,19 @@ def test_a_small_create_is_one_put(storage: S3ChunkStorage, stub: Stub) -> None:
     assert "x-amz-checksum-crc32" not in request.headers
 
 
+def test_a_whole_create_is_one_put_however_small_puts_shall_be(stub: Stub) -> None:
+    storage = S3ChunkStorage(stub.settings(put_bytes_max=5 * MIB, part_bytes=5 * MIB))
+    proof.prove(storage.service)
+    stub.asked.clear()
+    content = LARGE * 3
+    assert len(content) > 5 * MIB
+    storage.create_whole("a", [memoryview(content)[: 5 * MIB], content[5 * MIB :]])
+    (request,) = stub.asked
+    assert (request.what, request.key, request.body) == ("PUT", "a", content)
+    assert request.headers["if-none-match"] == "*"
+    storage.close()
+
+
 @pytest.mark.slow
 def test_a_create_of_64_mib_is_one_put(storage: S3ChunkStorage, stub: Stub) -> None:
     half = bytes(32 * MIB)
