@@ -18,6 +18,7 @@ from siltstone.testing.chunk_checks.processes import ProcessChecks
 from siltstone.testing.chunk_checks.reads import ReadChecks, StatChecks
 from siltstone.testing.chunk_checks.stops import StopChecks
 from siltstone.testing.chunk_checks.subject import ChunkSubject
+from siltstone.testing.chunk_checks.whole_creates import WholeChecks
 from siltstone.testing.chunk_checks.writes import CreateChecks, WriteChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import HDFS
@@ -51,6 +52,7 @@ class TestHdfs(
     Once,
     CapabilityChecks,
     CreateChecks,
+    WholeChecks,
     ReadChecks,
     StatChecks,
     DeleteChecks,

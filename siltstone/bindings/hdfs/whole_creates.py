@@ -141,12 +141,16 @@ def _is_renamed(
         with suppress(ChunkError):
             if _holds(service, target, b"".join(buffers)):
                 return True
+        # What the only NameNode refuses was not sent to another one before.
+        is_refused = error.outcome is Outcome.NOT_APPLIED and service.settings.is_one_namenode
         raise target.error(
             ChunkUnavailableError,
-            "the draft of the chunk is gone, and it is not known where to",
-            outcome=Outcome.UNKNOWN,
+            "the draft of the chunk is gone, by a sweep or by another call",
+            outcome=Outcome.NOT_APPLIED if is_refused else Outcome.UNKNOWN,
         ) from error
     except ChunkError:
+        if error.outcome is Outcome.NOT_APPLIED and service.settings.is_one_namenode:
+            return False
         raise target.error(
             ChunkUnavailableError,
             "whether the draft of the chunk was renamed could not be seen",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, TypeVar
 
@@ -96,7 +96,7 @@ class FailingStorage:
 
     @property
     def capabilities(self) -> Capabilities:
-        return self.inner.capabilities
+        return replace(self.inner.capabilities, whole=False)
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         half = _half(buffers)

@@ -12,7 +12,12 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.errors import ChunkNotFoundError, ChunkUnavailableError, Outcome
+from siltstone.core.errors import (
+    ChunkExistsError,
+    ChunkNotFoundError,
+    ChunkUnavailableError,
+    Outcome,
+)
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 
 
@@ -56,6 +61,15 @@ async def test_a_call_returns_its_result_or_its_error() -> None:
         assert (await storage.stat("a")).length == 1
         with pytest.raises(ChunkNotFoundError):
             await storage.stat("b")
+
+
+async def test_a_whole_create_is_passed_on() -> None:
+    async with opened_storage() as storage:
+        assert storage.capabilities.whole
+        await storage.create_whole("a", [b"fi", b"rst"])
+        with pytest.raises(ChunkExistsError):
+            await storage.create_whole("a", [b"second"])
+        assert await storage.read_all("a", 100) == b"first"
 
 
 async def test_a_late_call_is_answered_with_an_unknown_outcome_and_makes_the_pool_unhealthy() -> (

@@ -105,6 +105,13 @@ def test_a_call_that_hangs_is_an_unknown_outcome_of_a_named_storage(
     assert "storage=file:///srv/" in str(caught.value)
 
 
+def test_a_whole_create_hangs_no_longer_than_any_other(service: Service) -> None:
+    service.silent = {"create"}
+    with pytest.raises(ChunkUnavailableError, match="no answer before the deadline") as caught:
+        service.storage.create_whole("new", [b"a", b"b"])
+    assert (caught.value.operation, caught.value.outcome) == ("create", Outcome.UNKNOWN)
+
+
 def test_a_create_from_pieces_hangs_no_longer_than_any_other(service: Service) -> None:
     service.silent = {"create"}
     with pytest.raises(ChunkUnavailableError, match="no answer before the deadline"):

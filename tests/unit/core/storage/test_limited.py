@@ -55,6 +55,14 @@ def test_bytes_move_at_the_rate_and_the_first_at_once() -> None:
     assert place.create("later", RATE) == 0.0
 
 
+def test_whole_creates_wait_for_their_turn_too() -> None:
+    place = Place(up=MIB)
+    begun = place.environment.monotonic()
+    for number in range(4):
+        place.storage.create_whole(f"{number}", [bytes(MIB)])
+    assert place.environment.monotonic() - begun == pytest.approx(2.0)
+
+
 @given(st.lists(st.tuples(st.integers(1, 3 * RATE), st.floats(0, 2)), min_size=1, max_size=40))
 def test_the_rate_holds_over_any_time(calls: list[tuple[int, float]]) -> None:
     environment = VirtualEnvironment()

@@ -50,6 +50,15 @@ class Place:
         self.storage = RetryingChunkStorage(self.metered, environment, retries)
 
 
+def test_a_whole_create_is_a_create() -> None:
+    place = Place()
+    place.storage.create_whole("a", [b"abc", b"de"])
+    with pytest.raises(ChunkError):
+        place.storage.create_whole("a", [b"x"])
+    assert place.kept.counts == {("create", "none"): 1, ("create", "exists"): 1}
+    assert place.kept.bytes == {"create": 5}
+
+
 def test_requests_bytes_and_times_are_those_of_the_service() -> None:
     place = Place()
     place.storage.create("a", [b"abc", b"de"])

@@ -154,6 +154,15 @@ def test_a_change_is_never_repeated(operation: str, failure: Fate) -> None:
     assert [call.operation for call in place.faulty.calls] == [operation]
 
 
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_whole_create_is_left_to_its_caller_to_repeat(failure: Fate) -> None:
+    place = Place(failure)
+    with pytest.raises(ChunkUnavailableError, match=failure.value):
+        place.storage.create_whole("new", [b"x"])
+    assert [call.operation for call in place.faulty.calls] == ["create"]
+    assert place.names() == (["a", "new"] if failure is Fate.LOST_REPLY else ["a"])
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -39,6 +39,27 @@ def test_fates(fate: Fate, outcome: Outcome | None, applied: bool) -> None:
     assert [chunk.name for chunk in inner.list()] == (["a"] if applied else [])
 
 
+@pytest.mark.parametrize(
+    ("fate", "outcome", "applied"),
+    [
+        (Fate.REFUSED, Outcome.NOT_APPLIED, False),
+        (Fate.LOST_REPLY, Outcome.UNKNOWN, True),
+        (Fate.LOST_CALL, Outcome.UNKNOWN, False),
+        (Fate.TORN, Outcome.UNKNOWN, False),
+    ],
+)
+def test_a_whole_create_has_every_fate_and_is_never_torn(
+    fate: Fate, outcome: Outcome, *, applied: bool
+) -> None:
+    inner = MemoryChunkStorage()
+    faulty = FaultyChunkStorage(inner, fail_number(1, fate, "create"))
+    with pytest.raises(ChunkUnavailableError, match=fate.value) as caught:
+        faulty.create_whole("a", [b"first", b"second"])
+    assert caught.value.outcome is outcome
+    assert [chunk.length for chunk in inner.list()] == ([11] if applied else [])
+    assert faulty.calls == [StorageCall(number=1, operation="create", name="a")]
+
+
 CALLS: dict[str, Callable[[ChunkStorage], object]] = {
     "create": lambda storage: storage.create("new", [b"x"]),
     "write": lambda storage: storage.write("a", 3, [b"x"]),
