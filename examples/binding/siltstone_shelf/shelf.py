@@ -12,6 +12,7 @@ from siltstone.core.chunk_arguments import (
     check_listing,
     check_offset,
     check_target,
+    check_whole,
     require,
 )
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
@@ -34,7 +35,7 @@ CREATE TABLE IF NOT EXISTS chunks (
 """
 PAGE = 500
 
-CAPABILITIES = Capabilities(append=False, used_space=True)
+CAPABILITIES = Capabilities(append=False, used_space=True, whole=True)
 """No appends, so every flush makes a chunk; a call of a missing verb is a ``CapabilityError``."""
 
 
@@ -57,7 +58,7 @@ class Shelf:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Used space, and nothing else that is optional."""
+        """Used space and whole creates, and nothing else that is optional."""
         return CAPABILITIES
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
@@ -72,6 +73,11 @@ class Shelf:
                 )
             except sqlite3.IntegrityError as error:
                 raise ChunkExistsError("chunk exists", chunk=name, operation="create") from error
+
+    def create_whole(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """The same, for a row is there with all of its bytes or not at all."""
+        check_whole(buffers, CAPABILITIES)
+        self.create(name, buffers)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """Not supported."""

@@ -16,6 +16,7 @@ from siltstone.core.chunk_storage import UNLIMITED, Capabilities, ChunkStorage
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
+    CapabilityError,
     ChunkAccessDeniedError,
     ChunkError,
     ChunkExistsError,
@@ -24,6 +25,7 @@ from siltstone.core.errors import (
     ChunkStorageFullError,
     SiltstoneError,
 )
+from siltstone.core.storage.optional_verbs import create_whole
 from siltstone.core.text import counted
 
 PROBES_PREFIX = "system/doctor/"
@@ -104,6 +106,7 @@ class StorageProbes:
             ("append", self._append),
             ("append at a wrong offset", self._offset),
             ("seal", self._seal),
+            ("whole create", self._whole),
             ("concat", self._concat),
             ("long names", self._long_name),
             ("large chunks", self._large),
@@ -141,10 +144,13 @@ class StorageProbes:
         self._made.append(name)
         return name
 
-    def _new(self, last: str, data: bytes = b"probe") -> str:
+    def _new(self, last: str, data: bytes = b"probe", *, whole: bool = False) -> str:
         name = self._name(last)
         try:
-            self._one.create(name, [data])
+            if whole:
+                create_whole(self._one, name, [data])
+            else:
+                self._one.create(name, [data])
         except (ChunkAccessDeniedError, ChunkStorageFullError) as error:
             told = self.creates_nothing
             self._refused += 1
@@ -253,6 +259,22 @@ class StorageProbes:
             )
         self._expect(name, b"12345")
         return "another client's write is refused"
+
+    def _whole(self) -> str:
+        if not self._capabilities.whole:
+            raise _SkippedError("not claimed")
+        try:
+            name = self._new("whole", b"first", whole=True)
+        except CapabilityError as error:
+            # A file system tells only when it is asked for a link.
+            raise _SkippedError(str(error)) from error
+        _must_fail(
+            ChunkExistsError,
+            lambda: create_whole(self._other, name, [b"second"]),
+            "a second whole create of the same name was accepted",
+        )
+        self._expect(name, b"first")
+        return "a taken name is refused"
 
     def _concat(self) -> str:
         capabilities = self._capabilities
