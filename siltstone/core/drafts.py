@@ -1,4 +1,4 @@
-"""Drafts: where a file system keeps the bytes of a chunk that nobody may see a part of.
+"""Drafts: where a file system keeps the bytes of a chunk until it can be seen as a whole.
 
 They are in one folder of the root, so to look for those that are left takes one listing. The name
 of a draft tells for which chunk it was made, as far as it fits, and no two have the same.

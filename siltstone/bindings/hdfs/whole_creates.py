@@ -1,6 +1,6 @@
 """Making a chunk that is seen with all its bytes or not at all: a closed draft gets the name.
 
-A rename moves the draft, whose own name nobody else uses. So as long as the draft is there, its
+A rename moves the draft, whose own name no other caller uses. So while the draft is there, its
 rename did not take place; when it is gone, and the chunk has its bytes, it did. That matters where
 the client sent the rename to a second NameNode, since the first one had not answered: the second
 then says that the draft is missing, or that the name is taken, after this very rename.

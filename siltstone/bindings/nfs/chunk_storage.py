@@ -1,9 +1,9 @@
 """Chunk storage in a folder, by POSIX calls alone.
 
 What makes it safe: a name is taken by ``O_EXCL``; bytes go to a verified end and are synced before
-they are acknowledged; so is every folder between a new chunk and the root. A chunk that nobody may
-see a part of is written as a draft, which then gets the name by a link; no other has temporary
-files.
+they are acknowledged; so is every folder between a new chunk and the root. A chunk that is
+seen as a whole or not at all is written as a draft, which then gets the name by a link; no other
+verb has temporary files.
 """
 
 from __future__ import annotations

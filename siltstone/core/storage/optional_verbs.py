@@ -13,7 +13,7 @@ Making a chunk of bytes that come piece by piece, without all of them in memory.
 compared and written in small pieces stays near the processor on its way. Where a storage has no
 such thing, the pieces are put together first.
 
-Making a chunk that nobody ever sees a part of. ``create`` may take the name before it has the
+Making a chunk that is seen as a whole or not at all. ``create`` may take the name before it has the
 bytes, and a caller that dies between the two leaves a name that is burnt. Where names are numbers
 that must follow one another, such a hole would never be filled.
 """

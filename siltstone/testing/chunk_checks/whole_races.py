@@ -1,4 +1,4 @@
-"""Checks of ``create_whole`` by many callers, beside others who look, and by callers that die."""
+"""Checks of ``create_whole`` by many callers, while others look, and by callers that die."""
 
 # ruff: noqa: D102 - the name of a check is its sentence
 
