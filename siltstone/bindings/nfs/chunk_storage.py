@@ -197,7 +197,7 @@ class NfsChunkStorage:
         view = memoryview(buffer)[: length - offset]
         count = read_fully(self._calls, fd, view, offset)
         if len(buffer) <= KEPT_BYTES_MAX or len(buffer) < length:
-            self._kept.keep(name, fd)
+            self._kept.keep(name, fd, status.st_nlink)
         return count
 
     def immediate_reads(self) -> ReadNow:

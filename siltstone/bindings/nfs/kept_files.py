@@ -31,15 +31,17 @@ class _KeptFile:
 
     Attributes:
         fd: the descriptor.
+        links: how many names the file had; one less tells that the chunk may be gone.
         seen: time and length that the file had last, and the version that they make.
         used: whether it was read since it was last passed over.
     """
 
-    __slots__ = ("_calls", "fd", "seen", "used")
+    __slots__ = ("_calls", "fd", "links", "seen", "used")
 
-    def __init__(self, calls: FileCalls, fd: int) -> None:
+    def __init__(self, calls: FileCalls, fd: int, links: int) -> None:
         self._calls = calls
         self.fd = fd
+        self.links = links
         self.seen = (-1, -1, "")
         self.used = False
 
@@ -71,8 +73,14 @@ class KeptFiles:
         self._files_max = FILES_MAX if limit is None else max(1, min(FILES_MAX, limit // _SHARE))
         may_give_back(self)
 
-    def keep(self, name: str, fd: int) -> None:
-        """Keep a chunk that was just read, by a descriptor of our own if there is one for it."""
+    def keep(self, name: str, fd: int, links: int) -> None:
+        """Keep a chunk that was just read, by a descriptor of our own if there is one for it.
+
+        Args:
+            name: of the chunk.
+            fd: a descriptor of it.
+            links: how many names the file has.
+        """
         if name in self._files:
             return
         with self._lock:
@@ -84,7 +92,7 @@ class KeptFiles:
                 self._pass_over()
             # The bytes were read: that none is left for the next read is no failure of this one.
             with suppress(OSError):
-                self._files[name] = _KeptFile(self._calls, os.dup(fd))
+                self._files[name] = _KeptFile(self._calls, os.dup(fd), links)
 
     def read(self, name: str, offset: int, buffer: memoryview | bytearray) -> str | None:
         """See ``ReadNow``."""
@@ -99,7 +107,8 @@ class KeptFiles:
         except OSError:
             self.close()
             return None
-        if not status.st_nlink:
+        if status.st_nlink != file.links or not file.links:
+            # A draft that a dead writer left may be the last name of a chunk that was deleted.
             self.forget(name)
             return None
         file.used = True

@@ -90,6 +90,18 @@ def test_a_chunk_that_is_gone_is_let_go(storage: NfsChunkStorage, tmp_path: Path
     storage.close()
 
 
+def test_a_chunk_that_is_gone_but_for_the_draft_of_a_dead_writer_is_let_go(
+    storage: NfsChunkStorage, tmp_path: Path
+) -> None:
+    path = tmp_path / "chunks" / "a" / "b"
+    os.link(path, tmp_path / "draft")
+    read(storage)
+    assert read_now(storage, 0, 10)[1] is not None
+    path.unlink()
+    assert read_now(storage, 0, 10)[1] is None
+    storage.close()
+
+
 def test_a_chunk_that_was_shortened_has_another_version(
     storage: NfsChunkStorage, tmp_path: Path
 ) -> None:
