@@ -21,7 +21,7 @@ _TOLD_BYTES_MAX: Final = 120
 
 def draft_name(name: str) -> str:
     """Return a new name, in the folder of drafts, for the bytes of the chunk ``name``."""
-    return f"{os.urandom(8).hex()}-{_told(name)}"
+    return f"{os.urandom(8).hex()}-{quote(name, safe='')[:_TOLD_BYTES_MAX]}"
 
 
 def is_draft_below(draft: str, prefix: str) -> bool:
@@ -36,10 +36,3 @@ def is_draft_below(draft: str, prefix: str) -> bool:
 def is_reserved(name: str) -> bool:
     """Whether a name is that of the folder of drafts, or lies in it."""
     return name.startswith(DRAFTS) and name.partition("/")[0] == DRAFTS
-
-
-def _told(name: str) -> str:
-    """The beginning of a name, as one part of a path; never the half of an escaped byte."""
-    told = quote(name, safe="")[:_TOLD_BYTES_MAX]
-    escape = told.rfind("%", len(told) - 2)
-    return told if escape < 0 else told[:escape]
