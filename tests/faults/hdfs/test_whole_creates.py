@@ -8,6 +8,9 @@ recognised.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -25,7 +28,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from tests.faults.hdfs.faulty_client import FAULTS, FaultyClients, Plan
-from tests.support.services.hdfs_services import HdfsService
+from tests.support.services.hdfs_services import HdfsService, options_of
 
 NAME = "d/a"
 CONTENT = bytes(range(256)) * 400
@@ -100,6 +103,40 @@ def test_one_call_goes_wrong(hdfs: Hdfs, call: str, fault: str) -> None:
         assert not isinstance(error, ChunkExistsError)
     service.raw.remove("d/other")
     check_whole(service)
+
+
+PROGRAM = """
+import sys
+from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
+from siltstone.bindings.hdfs.settings import HdfsSettings
+
+storage = HdfsChunkStorage(HdfsSettings.model_validate_json(sys.argv[1]))
+for number in range(10_000):
+    storage.create_whole(f"k/{number}", [bytes(range(256)) * 400])
+    print(number, flush=True)
+"""
+"""Makes chunks until it is killed. The SDK allows no fork, so this is a process of its own."""
+
+
+def test_a_killed_process_leaves_whole_chunks_and_burns_no_name(hdfs: Hdfs) -> None:
+    service = HdfsService(server=hdfs)
+    told = json.dumps(options_of(hdfs, service.path))
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, told], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        made = [int(child.stdout.readline()) for _ in range(20)]
+        child.kill()
+        made += [int(line) for line in child.stdout.read().splitlines()]
+    storage = HdfsChunkStorage(service.settings)
+    assert made == list(range(len(made)))
+    listed = {found.name: found.length for found in storage.list()}
+    assert {f"k/{number}" for number in made} <= set(listed)
+    assert set(listed.values()) == {len(CONTENT)}
+    last = f"k/{len(made)}"
+    with suppress(ChunkExistsError):
+        storage.create_whole(last, [CONTENT])
+    assert service.outside_read(last) == CONTENT
+    storage.sweep_leftovers("k/", 0.0)
+    assert drafts(service) == []
 
 
 class Renaming:
