@@ -111,6 +111,19 @@ def at_call(number: int, act: Callable[[], None], inner: FileCalls | None = None
     return layer
 
 
+def at_link(act: Callable[[], None]) -> FileLayer:
+    """A layer that acts ahead of the first link."""
+    layer = FileLayer()
+
+    def before(call: Call) -> None:
+        if call.kind == "link":
+            layer.before = lambda call: None
+            act()
+
+    layer.before = before
+    return layer
+
+
 @pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
 def test_the_power_may_be_cut_at_every_call(tmp_path: Path, keep: float) -> None:
     count = count_of_calls(tmp_path / "clean")
@@ -189,19 +202,17 @@ def test_a_link_whose_answer_is_lost_is_recognised(tmp_path: Path, number: int) 
 def test_a_link_that_may_have_taken_place_and_cannot_be_looked_for_is_unknown(
     tmp_path: Path,
 ) -> None:
-    class Silent(FileLayer):
-        """Answers nothing after a link whose answer said that the name is taken."""
+    def taken() -> None:
+        layer.before = silent
+        raise FileExistsError(errno.EEXIST, "exists")
 
-        def link(self, *arguments: object, **folders: object) -> None:  # type: ignore[override]
-            self.before = _fail
-            raise FileExistsError(errno.EEXIST, "exists")
-
-    def _fail(call: Call) -> None:
+    def silent(call: Call) -> None:
         if call.kind != "close":
             raise OSError(errno.EIO, "silent")
 
+    layer = at_link(taken)
     with pytest.raises(ChunkUnavailableError) as caught:
-        make(NfsChunkStorage(tmp_path, calls=Silent()))
+        make(NfsChunkStorage(tmp_path, calls=layer))
     assert caught.value.outcome is Outcome.UNKNOWN
     check_whole(tmp_path, Outcome.UNKNOWN)
 
@@ -238,28 +249,20 @@ def test_what_does_not_fit_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_removed_under_it_is_made_again(tmp_path: Path) -> None:
-    class Removing(FileLayer):
-        """Removes the chunk's folder ahead of the first link, as a deletion next to it does."""
-
-        def link(self, source: str, target: bytes, **folders: int) -> None:  # type: ignore[override]
-            if not self.targets("rmdir"):
-                self.rmdir(str(tmp_path / "d" / "e"))
-            super().link(source, target, **folders)
-
-    assert tried(tmp_path, Removing()) is None
+    layer = at_link(lambda: os.rmdir(tmp_path / "d" / "e"))
+    assert tried(tmp_path, layer) is None
+    assert len(layer.targets("link")) == 2
     assert stored(tmp_path) == {NAME: CONTENT}
 
 
 def test_a_draft_that_is_swept_on_its_way_makes_no_chunk(tmp_path: Path) -> None:
     other = NfsChunkStorage(tmp_path)
 
-    class Swept(FileLayer):
-        def link(self, source: str, target: bytes, **folders: int) -> None:  # type: ignore[override]
-            assert other.sweep_leftovers("d/", 0.0) == 1
-            super().link(source, target, **folders)
+    def sweep() -> None:
+        assert other.sweep_leftovers("d/", 0.0) == 1
 
     with pytest.raises(ChunkUnavailableError, match="swept") as caught:
-        make(NfsChunkStorage(tmp_path, calls=Swept()))
+        make(NfsChunkStorage(tmp_path, calls=at_link(sweep)))
     assert caught.value.outcome is Outcome.NOT_APPLIED
     check_whole(tmp_path, Outcome.NOT_APPLIED)
 
