@@ -44,6 +44,8 @@ class RecordKind(IntEnum):
     RECOVERY = 6
     BACKUP = 7
     IMPORT_NOTE = 8
+    ENTRY = 20
+    ROLLUP = 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

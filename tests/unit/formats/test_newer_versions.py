@@ -12,6 +12,8 @@ from siltstone.core.errors import FormatError
 from siltstone.core.records.backup import decode_backup
 from siltstone.core.records.checkpoint import decode_checkpoint
 from siltstone.core.records.claim import decode_claim
+from siltstone.core.records.collection_entry import decode_entry
+from siltstone.core.records.collection_rollup import decode_rollup
 from siltstone.core.records.envelope import RecordKind, claimed_kind
 from siltstone.core.records.file_manifest import HEAD_BYTES, decode_manifest_head
 from siltstone.core.records.frame import decode_frame
@@ -41,6 +43,8 @@ ENVELOPES: dict[RecordKind, tuple[str, Decode]] = {
     RecordKind.RECOVERY: ("recovery.md", lambda d: decode_recovery(d, where="x")),
     RecordKind.IMPORT_NOTE: ("import-note.md", lambda d: decode_import_note(d, where="x")),
     RecordKind.BACKUP: ("backup.md", lambda d: decode_backup(d, where="x")),
+    RecordKind.ENTRY: ("collection-entry.md", lambda d: decode_entry(d, where="x")),
+    RecordKind.ROLLUP: ("collection-rollup.md", lambda d: decode_rollup(d, where="x")),
 }
 
 OTHERS: dict[str, tuple[str, Decode]] = {

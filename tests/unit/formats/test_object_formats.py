@@ -18,6 +18,11 @@ from siltstone.core.records.cached_block import (
     encode_cached_block,
 )
 from siltstone.core.records.claim import Claim, decode_claim, encode_claim
+from siltstone.core.records.collection_rollup import (
+    RolledState,
+    decode_rollup,
+    encode_rollup,
+)
 from siltstone.core.records.envelope import RecordKind, seal
 from siltstone.core.records.import_note import (
     ImportNote,
@@ -65,12 +70,15 @@ NOTE = ImportNote(
     ),
 )
 
+ROLLUP = RolledState(collection_id=LINEAGE, seqno=1, state=b"a state")
+
 Codec = tuple[str, Any, Callable[[Any], bytes], Callable[..., Any]]
 CODECS: list[Codec] = [
     ("store-manifest.md", MANIFEST, encode_store_manifest, decode_store_manifest),
     ("claim.md", CLAIM, encode_claim, decode_claim),
     ("pin.md", PIN, encode_pin, decode_pin),
     ("import-note.md", NOTE, encode_import_note, decode_import_note),
+    ("collection-rollup.md", ROLLUP, encode_rollup, decode_rollup),
     ("recovery.md", RECOVERY, encode_recovery, decode_recovery),
 ]
 each = pytest.mark.parametrize("codec", CODECS, ids=[codec[0] for codec in CODECS])
