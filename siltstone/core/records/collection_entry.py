@@ -39,6 +39,8 @@ _COUNT = struct.Struct("<I")
 _DIFF = struct.Struct("<QQQ")
 _CHANGE = struct.Struct("<BI")
 
+_ACTOR_LENGTH_BYTES = 2
+
 ROLLUP_BYTES = _ROLLUP.size
 
 
@@ -133,9 +135,9 @@ def take_rollup(fields: FieldReader) -> Rollup:
 
 def diff_bytes(diff: Diff) -> int:
     """Bytes that a diff takes in an entry."""
-    fields = FieldWriter()
-    _put_diff(fields, diff)
-    return len(fields.to_bytes())
+    actor = _DIFF.size + _ACTOR_LENGTH_BYTES + len(diff.actor.encode())
+    changes = sum(_CHANGE.size + len(change.body) for change in diff.changes)
+    return actor + _COUNT.size + changes
 
 
 def encode_entry(entry: Entry) -> bytes:

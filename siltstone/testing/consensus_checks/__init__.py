@@ -1,0 +1,1 @@
+"""The checks of the contract of consensus, by what they are about."""

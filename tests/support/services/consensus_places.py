@@ -1,0 +1,39 @@
+"""Places for collections that the suite of consensus runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siltstone.collections.consensus.memory import MemoryConsensus
+from siltstone.collections.consensus.objects import ObjectConsensus
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.consensus import Consensus
+from siltstone.core.environment import Environment
+from siltstone.testing.chunk_checks.subject import ChunkService
+
+
+class MemoryPlace:
+    """One consensus in memory; every client is the same one."""
+
+    def __init__(self) -> None:
+        self._consensus: MemoryConsensus | None = None
+
+    def open(self, environment: Environment) -> Consensus:
+        self._consensus = self._consensus or MemoryConsensus(environment)
+        return self._consensus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectPlace:
+    """Objects of a service that keeps chunks; each client has a storage of its own."""
+
+    chunks: ChunkService
+
+    def open(self, environment: Environment) -> Consensus:
+        return ObjectConsensus(self.chunks.open(), environment)
+
+    def storage(self) -> ChunkStorage:
+        return self.chunks.open()
+
+    def over(self, storage: ChunkStorage, environment: Environment) -> Consensus:
+        return ObjectConsensus(storage, environment)
