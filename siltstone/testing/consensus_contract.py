@@ -14,11 +14,25 @@ pytest, hypothesis and the contract is imported.
 from __future__ import annotations
 
 from siltstone.testing.consensus_checks.commits import BeginChecks, CommitChecks, LinkChecks
+from siltstone.testing.consensus_checks.late_creates import LateCreateChecks
+from siltstone.testing.consensus_checks.model import ConsensusModelChecks
+from siltstone.testing.consensus_checks.outcomes import ConsensusOutcomeChecks
+from siltstone.testing.consensus_checks.races import ConsensusRaceChecks
 from siltstone.testing.consensus_checks.subject import ConsensusService, StoredConsensusService
 from siltstone.testing.consensus_checks.truncations import SweepChecks, TruncateChecks
 
 __all__ = ["ConsensusContract", "ConsensusService", "StoredConsensusService"]
 
 
-class ConsensusContract(BeginChecks, CommitChecks, LinkChecks, TruncateChecks, SweepChecks):
+class ConsensusContract(
+    BeginChecks,
+    CommitChecks,
+    LinkChecks,
+    TruncateChecks,
+    SweepChecks,
+    ConsensusRaceChecks,
+    LateCreateChecks,
+    ConsensusOutcomeChecks,
+    ConsensusModelChecks,
+):
     """All checks. See the module for how to use it, ``ConsensusSubject`` for what may be set."""

@@ -1,4 +1,4 @@
-"""Claims, log, journal, checkpoints and deletion as three small machines, searched exhaustively.
+"""Claims, log, journal, checkpoints, deletion; entries of collections: small machines, searched.
 
 No state that a machine can reach breaks an invariant, and without a rule of the protocol some state
 does: so the rule is needed, and the search would notice that it is gone. Some rules are hidden by
@@ -16,6 +16,8 @@ from tests.specification.chunk_life import ChunkLife
 from tests.specification.chunk_life_state import ChunkBounds, ChunkRules
 from tests.specification.file_log import FileLog
 from tests.specification.file_log_state import FileLogBounds, FileLogRules
+from tests.specification.object_entries import ObjectEntries
+from tests.specification.object_entries_state import EntryBounds, EntryRules
 from tests.specification.search import Found, search
 from tests.specification.system_journal import SystemJournal
 from tests.specification.system_journal_state import JournalBounds, JournalRules
@@ -26,6 +28,7 @@ Machine = tuple[type[Any], type[Any], type[Any]]
 FILE_LOG: Machine = (FileLog, FileLogRules, FileLogBounds)
 JOURNAL: Machine = (SystemJournal, JournalRules, JournalBounds)
 CHUNK: Machine = (ChunkLife, ChunkRules, ChunkBounds)
+ENTRIES: Machine = (ObjectEntries, EntryRules, EntryBounds)
 
 
 def searched(machine: Machine, bounds: Bounds, *without: str) -> Found:
@@ -33,6 +36,7 @@ def searched(machine: Machine, bounds: Bounds, *without: str) -> Found:
     return search(made(rules(**dict.fromkeys(without, False)), limits(**bounds)))
 
 
+BEGUN = {"ready": 1, "begins": 0, "opens": 0, "unknown": 0, "refreshes": 0}
 TWO = {"owners": 2}
 READER = {"owners": 2, "evictions": 1, "looks": 1}
 
@@ -48,6 +52,8 @@ WHOLE: list[tuple[Machine, Bounds, int]] = [
     (CHUNK, {"owners": 1, "appends": 1, "writes": 2, "drops": 1, "unknown": 0, "pins": 1}, 2_900),
     (CHUNK, {"owners": 2, "appends": 1, "writes": 2, "drops": 0}, 53_000),
     (CHUNK, {"owners": 2, "appends": 2, "writes": 2, "drops": 0, "unknown": 0}, 30_000),
+    (ENTRIES, {"unknown": 0, "commits": 3}, 31_000),
+    (ENTRIES, {**BEGUN, "processes": 3, "links": 2}, 1),
 ]
 """What is searched in each run, and at least how many states there are."""
 
@@ -57,6 +63,7 @@ LARGE: list[tuple[Machine, Bounds, int]] = [
     (JOURNAL, {"damage": 1}, 93_000),
     (JOURNAL, {"flushes": 2}, 100_000),
     (JOURNAL, {"checkpoints": 2}, 100_000),
+    (ENTRIES, {}, 72_000),
 ]
 """The same, for minutes each."""
 
@@ -120,6 +127,19 @@ NEEDED: list[tuple[Machine, Bounds, tuple[str, ...]]] = [
     (CHUNK, {"owners": 2, "appends": 1, "writes": 2, "drops": 0}, ("log_fenced",)),
     (CHUNK, PINS, ("pins_kept",)),
     (CHUNK, PINS, ("pin_before_open",)),
+    (ENTRIES, {**BEGUN, "commits": 3}, ("anchor_after_create",)),
+    (ENTRIES, {**BEGUN, "commits": 3, "unknown": 1, "refreshes": 1}, ("anchor_after_reads",)),
+    (ENTRIES, {**BEGUN, "refreshes": 1}, ("anchor_after_absence",)),
+    (ENTRIES, {**BEGUN, "refreshes": 1}, ("rollups_before_entries",)),
+    (ENTRIES, {**BEGUN, "opens": 1}, ("first_entry_stays",)),
+    (
+        ENTRIES,
+        {"begins": 2, "opens": 0, "unknown": 0, "refreshes": 0},
+        ("first_entry_stays", "opens_after_begin"),
+    ),
+    (ENTRIES, {**BEGUN, "processes": 3, "links": 2, "opens": 1}, ("anchor_before_entry",)),
+    (ENTRIES, BEGUN, ("newest_keeps_anchor",)),
+    (ENTRIES, {**BEGUN, "unknown": 1}, ("token_compared",)),
 ]
 
 NOT_SHOWN: dict[str, str] = {
@@ -157,16 +177,20 @@ def test_without_a_rule_a_state_does(
 ) -> None:
     found = searched(machine, bounds, *without)
     assert found.violation is not None
-    assert found.violation.invariant in {"I3", "I4", "I8", "I9", "I13", "I16"}
+    assert found.violation.invariant in {"I3", "I4", "I8", "I9", "I13", "I16", "C1", "C2", "C7"}
     assert "does not hold" in found.trace
 
 
 def test_each_rule_is_taken_out_or_said_not_to_be_shown() -> None:
-    rules = {field.name for _, made, _ in (FILE_LOG, JOURNAL, CHUNK) for field in fields(made)}
+    rules = {
+        field.name for _, made, _ in (FILE_LOG, JOURNAL, CHUNK, ENTRIES) for field in fields(made)
+    }
     taken = {rule for _, _, without in NEEDED for rule in without}
     assert taken | set(NOT_SHOWN) == rules
     assert not taken & set(NOT_SHOWN)
 
 
 def test_the_search_is_large_enough() -> None:
-    assert sum(states for _, _, states in WHOLE + LARGE) >= 1_000_000
+    sizes = [(machine is ENTRIES, states) for machine, _, states in WHOLE + LARGE]
+    assert sum(states for of_entries, states in sizes if not of_entries) >= 1_000_000
+    assert sum(states for of_entries, states in sizes if of_entries) >= 1_000_000

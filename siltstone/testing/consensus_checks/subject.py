@@ -125,13 +125,17 @@ class Client:
     """One caller: a consensus, and a state with the tip that belongs to it. Not thread-safe.
 
     Attributes:
+        name: what its lines begin with.
         tip: how far it knows the collection.
         story: the state at ``tip``.
     """
 
-    def __init__(self, consensus: Consensus, collection_id: bytes = ID) -> None:
+    def __init__(
+        self, consensus: Consensus, collection_id: bytes = ID, *, name: str = "caller"
+    ) -> None:
         self.consensus = consensus
         self.collection_id = collection_id
+        self.name = name
         self.tip: Tip
         self.story = Story()
 
@@ -291,6 +295,12 @@ def cut(client: Client) -> None:
     assert client.link()
     client.add(f"line after a rollup at {client.tip.seqno}")
     client.truncate()
+
+
+def cut_thrice(client: Client) -> None:
+    """The same several times: nothing that a stale caller knows is left then."""
+    for _ in range(3):
+        cut(client)
 
 
 def followed(progress: Progress) -> Followed:

@@ -15,6 +15,7 @@ from siltstone.testing.consensus_checks.subject import (
     ConsensusSubject,
     added,
     cut,
+    cut_thrice,
     linked,
 )
 
@@ -43,8 +44,7 @@ class TruncateChecks(ConsensusSubject):
     def test_a_caller_that_fell_back_commits_nothing_of_its_past(
         self, client: Client, other: Client
     ) -> None:
-        for _ in range(3):
-            cut(client)
+        cut_thrice(client)
         result = other.attempt(added("of the past"))
         assert isinstance(result, Taken | Undecided)
         assert "of the past" not in other.story.lines
@@ -101,8 +101,7 @@ class TruncateChecks(ConsensusSubject):
         assert client.link()
         client.add("third")
         tip, floor, rollups = client.tip, client.tip.settled, client.story.rollups
-        for _ in range(3):
-            cut(client)
+        cut_thrice(client)
         other.consensus.truncate(tip, floor, rollups)
         other.open()
         assert other.story == client.story
