@@ -9,7 +9,7 @@ A class exists only where a caller would act differently. What a handler may con
     |-- ConditionFailedError  a condition of a commit does not hold: read again and retry
     |-- BackPressureError     no room before the deadline: wait and retry
     |-- SafeModeError         no room on long-term storage: make some first
-    |-- OutcomeUnknownError   the log failed meanwhile: read back what is there
+    |-- OutcomeUnknownError   log or storage failed meanwhile: read back what is there
     |-- LogError              tier 1: fenced (stop), lost (call a person), full, or failed
     |-- StoreError            the store as a whole: missing, in use, of a newer format, closed
     |-- CorruptDataError      bytes are not what was written: stop, call a person
@@ -303,7 +303,7 @@ class SafeModeError(SiltstoneError):
 
 
 class OutcomeUnknownError(SiltstoneError):
-    """The tier-1 log failed while the request was in flight; it may or may not be durable."""
+    """The log, or storage, failed while the request was in flight; it may or may not be durable."""
 
     outcome = Outcome.UNKNOWN
 
