@@ -170,7 +170,7 @@ class Consensus(Protocol):
     def poll(self, tip: Tip) -> Progress | None:
         """Return what follows ``tip`` with fewer requests; ``None`` if nothing was seen.
 
-        ``None`` proves nothing, ever: whoever stays at one tip has to ``refresh`` now and then.
+        ``None`` proves nothing, ever: a caller that stays at one tip has to ``refresh`` at times.
         """
         ...
 

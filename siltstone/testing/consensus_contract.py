@@ -19,7 +19,7 @@ from siltstone.testing.consensus_checks.model import ConsensusModelChecks
 from siltstone.testing.consensus_checks.outcomes import ConsensusOutcomeChecks
 from siltstone.testing.consensus_checks.races import ConsensusRaceChecks
 from siltstone.testing.consensus_checks.subject import ConsensusService, StoredConsensusService
-from siltstone.testing.consensus_checks.truncations import SweepChecks, TruncateChecks
+from siltstone.testing.consensus_checks.truncations import SweepChecks, TruncationChecks
 
 __all__ = ["ConsensusContract", "ConsensusService", "StoredConsensusService"]
 
@@ -28,7 +28,7 @@ class ConsensusContract(
     BeginChecks,
     CommitChecks,
     LinkChecks,
-    TruncateChecks,
+    TruncationChecks,
     SweepChecks,
     ConsensusRaceChecks,
     LateCreateChecks,

@@ -12,7 +12,7 @@ from siltstone.testing.consensus_checks.commits import BeginChecks, CommitChecks
 from siltstone.testing.consensus_checks.late_creates import LateCreateChecks
 from siltstone.testing.consensus_checks.races import ConsensusRaceChecks
 from siltstone.testing.consensus_checks.subject import ConsensusSubject
-from siltstone.testing.consensus_checks.truncations import SweepChecks, TruncateChecks
+from siltstone.testing.consensus_checks.truncations import SweepChecks, TruncationChecks
 from siltstone.testing.consensus_contract import ConsensusContract, ConsensusService
 from tests.support.memory_folder import folder_in_memory
 from tests.support.services.consensus_places import MemoryPlace, ObjectPlace
@@ -31,7 +31,7 @@ class TestObjectsInMemory(ConsensusContract):
         return ObjectPlace(chunks=BucketService())
 
 
-class TestObjectsInSmallPages(BeginChecks, TruncateChecks, SweepChecks, ConsensusRaceChecks):
+class TestObjectsInSmallPages(BeginChecks, TruncationChecks, SweepChecks, ConsensusRaceChecks):
     """Where a listing takes many requests."""
 
     @pytest.fixture
@@ -54,7 +54,7 @@ class TestObjectsInFiles(
     BeginChecks,
     CommitChecks,
     LinkChecks,
-    TruncateChecks,
+    TruncationChecks,
     SweepChecks,
     ConsensusRaceChecks,
     LateCreateChecks,

@@ -53,7 +53,7 @@ WHOLE: list[tuple[Machine, Bounds, int]] = [
     (CHUNK, {"owners": 2, "appends": 1, "writes": 2, "drops": 0}, 53_000),
     (CHUNK, {"owners": 2, "appends": 2, "writes": 2, "drops": 0, "unknown": 0}, 30_000),
     (ENTRIES, {"unknown": 0, "commits": 3}, 31_000),
-    (ENTRIES, {**BEGUN, "processes": 3, "links": 2}, 1),
+    (ENTRIES, {**BEGUN, "processes": 3, "links": 2}, 7_700),
 ]
 """What is searched in each run, and at least how many states there are."""
 
@@ -64,6 +64,9 @@ LARGE: list[tuple[Machine, Bounds, int]] = [
     (JOURNAL, {"flushes": 2}, 100_000),
     (JOURNAL, {"checkpoints": 2}, 100_000),
     (ENTRIES, {}, 72_000),
+    (ENTRIES, {"ready": 1, "begins": 0, "commits": 3}, 460_000),
+    (ENTRIES, {"ready": 1, "begins": 0, "processes": 3}, 690_000),
+    (ENTRIES, {"processes": 3, "opens": 2, "unknown": 0}, 300_000),
 ]
 """The same, for minutes each."""
 

@@ -13,7 +13,7 @@ for nothing, and its caller must not believe it. These rules keep it so:
 5. The first entry is never deleted. It has no linked rollup before it, so nothing else could tell
    that it is the real one.
 6. Truncation ends at a rollup that was linked before the newest entry. So that entry's anchor is
-   there, and whoever opens the collection finds it.
+   there when the collection is opened.
 
 Names of rollups are random, and a rollup is acknowledged before it is linked: one that is gone
 never returns. While a linked rollup is there, no entry above it was deleted, by rule 4. So an
@@ -187,7 +187,7 @@ class ObjectConsensus:
         unnamed = [
             f"{prefix}{seqno:020}-{nonce:016x}"
             for seqno, nonce in self._files.rollup_keys(tip.collection_id)
-            # One that is not newer can not be linked any more.
+            # One that is not newer cannot be linked any more.
             if seqno <= tip.anchor.seqno and (seqno, nonce) not in named
         ]
         self._files.delete(unnamed)

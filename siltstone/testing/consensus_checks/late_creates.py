@@ -19,7 +19,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.storage.wrapper import WrappedChunkStorage
 from siltstone.testing.consensus_checks.subject import (
-    Client,
+    Caller,
     ConsensusSubject,
     StoredConsensusService,
     added,
@@ -104,15 +104,15 @@ class LateCreateChecks(ConsensusSubject):
         stored: StoredConsensusService,
         held: HeldCreates,
         environment: Environment,
-        client: Client,
-    ) -> Client:
+        client: Caller,
+    ) -> Caller:
         """That caller; it opened the collection."""
-        late = Client(stored.over(held, environment))
+        late = Caller(stored.over(held, environment))
         late.open()
         return late
 
     def test_a_commit_that_lands_later_counts_like_any_other(
-        self, client: Client, late: Client, held: HeldCreates
+        self, client: Caller, late: Caller, held: HeldCreates
     ) -> None:
         self._give_up(late, held)
         assert held.land() == 1
@@ -124,7 +124,7 @@ class LateCreateChecks(ConsensusSubject):
         assert client.story.lines == ("first", "late", "next")
 
     def test_a_commit_that_lands_after_another_one_took_its_seqno_is_nothing(
-        self, client: Client, late: Client, held: HeldCreates
+        self, client: Caller, late: Caller, held: HeldCreates
     ) -> None:
         self._give_up(late, held)
         client.add("second")
@@ -135,7 +135,7 @@ class LateCreateChecks(ConsensusSubject):
 
     @pytest.mark.parametrize("links", [False, True], ids=["of a line", "of a link"])
     def test_a_create_under_a_name_that_was_freed_is_seen_by_no_caller(
-        self, client: Client, other: Client, late: Client, held: HeldCreates, links: bool
+        self, client: Caller, other: Caller, late: Caller, held: HeldCreates, links: bool
     ) -> None:
         client.add("second")
         late.refresh()
@@ -146,7 +146,7 @@ class LateCreateChecks(ConsensusSubject):
         for caller in (other, late):
             caller.refresh()
             assert caller.story == client.story
-        fresh = Client(other.consensus)
+        fresh = Caller(other.consensus)
         fresh.open()
         assert fresh.story == client.story
         late.add("next")
@@ -160,8 +160,8 @@ class LateCreateChecks(ConsensusSubject):
     @pytest.mark.parametrize("links", [False, True], ids=["of a line", "of a link"])
     def test_a_late_create_is_not_believed_where_a_listing_shows_it_as_the_newest(
         self,
-        client: Client,
-        late: Client,
+        client: Caller,
+        late: Caller,
         held: HeldCreates,
         stored: StoredConsensusService,
         environment: Environment,
@@ -173,33 +173,33 @@ class LateCreateChecks(ConsensusSubject):
         self._give_up(late, held, links=links)
         listings = ForgetfulListings(stored.storage())
         listings.meanwhile, listings.late = partial(cut_thrice, client), held.land
-        opening = Client(stored.over(listings, environment))
+        opening = Caller(stored.over(listings, environment))
         opening.open()
         assert opening.story == client.story
 
     def test_a_collection_is_found_by_a_listing_that_misses_all_that_came_meanwhile(
-        self, client: Client, stored: StoredConsensusService, environment: Environment
+        self, client: Caller, stored: StoredConsensusService, environment: Environment
     ) -> None:
         listings = ForgetfulListings(stored.storage())
         listings.meanwhile = partial(cut_thrice, client)
-        opening = Client(stored.over(listings, environment))
+        opening = Caller(stored.over(listings, environment))
         opening.open()
         assert opening.story == client.story
 
     def test_a_first_diff_that_lands_late_never_counts(
         self,
-        client: Client,
-        other: Client,
+        client: Caller,
+        other: Caller,
         stored: StoredConsensusService,
         held: HeldCreates,
         environment: Environment,
     ) -> None:
-        first = Client(stored.over(held, environment), bytes(16))
+        first = Caller(stored.over(held, environment), bytes(16))
         held.is_holding = True
         with pytest.raises(OutcomeUnknownError):
             first.begin("late")
         held.is_holding = False
-        another = Client(client.consensus, bytes(16))
+        another = Caller(client.consensus, bytes(16))
         another.begin("in time")
         cut_thrice(another)
         assert held.land() == 0, "the name of the first entry is never free again"
@@ -208,7 +208,7 @@ class LateCreateChecks(ConsensusSubject):
         assert "late" not in another.story.lines
 
     def test_what_lands_late_is_repeated_by_no_caller(
-        self, client: Client, late: Client, held: HeldCreates
+        self, client: Caller, late: Caller, held: HeldCreates
     ) -> None:
         """Its caller finds its own line when it looks again, by the state and not by guessing."""
         self._give_up(late, held)
@@ -216,7 +216,7 @@ class LateCreateChecks(ConsensusSubject):
         late.refresh()
         assert "late" in late.story.lines
 
-    def _give_up(self, late: Client, held: HeldCreates, *, links: bool = False) -> None:
+    def _give_up(self, late: Caller, held: HeldCreates, *, links: bool = False) -> None:
         held.is_holding = True
         give_up = late.link if links else partial(late.attempt, added("late"))
         with pytest.raises(OutcomeUnknownError):

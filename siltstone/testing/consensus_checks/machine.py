@@ -16,7 +16,7 @@ from siltstone.core.consensus import Committed, Consensus
 from siltstone.core.errors import OutcomeUnknownError
 from siltstone.testing.consensus_checks.late_creates import HeldCreates
 from siltstone.testing.consensus_checks.subject import (
-    Client,
+    Caller,
     ConsensusService,
     QuickEnvironment,
     StoredConsensusService,
@@ -35,7 +35,7 @@ class ConsensusMachine(RuleBasedStateMachine):
 
     What is compared: a line that was committed is there once, in the order of the commits; one that
     was not is never there; one of unknown fate may be there, and then stays. Every state that any
-    caller gets is the beginning of every later one (``Client.take`` and ``_look``).
+    caller gets is the beginning of every later one (``Caller.take`` and ``_look``).
     """
 
     def __init__(self, service: ConsensusService, collection_id: bytes) -> None:
@@ -44,7 +44,7 @@ class ConsensusMachine(RuleBasedStateMachine):
         self.held: list[HeldCreates] = []
         self.fresh = service.open(self.environment)
         self.collection_id = collection_id
-        self.callers = [Client(self._consensus(service), collection_id) for _ in range(CALLERS)]
+        self.callers = [Caller(self._consensus(service), collection_id) for _ in range(CALLERS)]
         for caller in self.callers:
             caller.begin("first")
         self.committed = ["first"]
@@ -138,7 +138,7 @@ class ConsensusMachine(RuleBasedStateMachine):
         known = self.callers[caller]
         replayed = known.consensus.replay(known.tip, known.story.rollups[0])
         if replayed is not None:
-            fresh = Client(known.consensus, self.collection_id)
+            fresh = Caller(known.consensus, self.collection_id)
             fresh.take(replayed)
             assert fresh.story == known.story
 
@@ -167,7 +167,7 @@ class ConsensusMachine(RuleBasedStateMachine):
 
     def _look(self) -> None:
         """Open afresh, and compare."""
-        fresh = Client(self.fresh, self.collection_id)
+        fresh = Caller(self.fresh, self.collection_id)
         fresh.open()
         lines = fresh.story.lines
         assert lines[: len(self.seen.lines)] == self.seen.lines
@@ -184,12 +184,12 @@ def run_machine(service: ConsensusService, runs: int) -> None:
     """
     ids = count(1)
 
-    class Run(ConsensusMachine):
+    class _Run(ConsensusMachine):
         def __init__(self) -> None:
             super().__init__(service, next(ids).to_bytes(16, "big"))
 
     run_state_machine_as_test(
-        Run,
+        _Run,
         settings=settings(
             max_examples=runs,
             stateful_step_count=STEPS,

@@ -18,7 +18,7 @@ from siltstone.core.errors import (
     SiltstoneError,
 )
 from siltstone.testing.consensus_checks.subject import (
-    Client,
+    Caller,
     ConsensusSubject,
     StoredConsensusService,
     added,
@@ -36,16 +36,16 @@ BAD_FATES = [Fate.REFUSED, Fate.LOST_REPLY, Fate.LOST_CALL, Fate.TORN]
 CALLS_MAX = 60
 """More than any one verb makes here."""
 
-Verb = Callable[[Client], object]
+Verb = Callable[[Caller], object]
 
 VERBS: dict[str, Verb] = {
     "add": lambda client: client.add("tried"),
     "begin": lambda client: client.begin("tried"),
-    "open": Client.open,
-    "refresh": Client.refresh,
-    "link": Client.link,
-    "truncate": Client.truncate,
-    "sweep": Client.sweep,
+    "open": Caller.open,
+    "refresh": Caller.refresh,
+    "link": Caller.link,
+    "truncate": Caller.truncate,
+    "sweep": Caller.sweep,
 }
 """What a caller may be about when a call of it fails."""
 
@@ -122,10 +122,10 @@ class ConsensusOutcomeChecks(ConsensusSubject):
         raise AssertionError(f"more than {CALLS_MAX} calls")
 
     def test_a_create_that_is_never_answered_has_an_unknown_outcome(
-        self, stored: StoredConsensusService, environment: Environment, client: Client
+        self, stored: StoredConsensusService, environment: Environment, client: Caller
     ) -> None:
         faulty = FaultyChunkStorage(stored.storage())
-        caller = Client(stored.over(faulty, environment))
+        caller = Caller(stored.over(faulty, environment))
         caller.open()
         faulty.plan = lambda call: Fate.LOST_CALL if call.operation == "create" else Fate.DONE
         with pytest.raises(OutcomeUnknownError):
@@ -142,11 +142,11 @@ class ConsensusOutcomeChecks(ConsensusSubject):
         self,
         stored: StoredConsensusService,
         environment: Environment,
-        client: Client,
+        client: Caller,
         fate: Fate,
     ) -> None:
         faulty = FaultyChunkStorage(stored.storage())
-        caller = Client(stored.over(faulty, environment))
+        caller = Caller(stored.over(faulty, environment))
         caller.open()
         faulty.plan = fail_number(1, fate, "create")
         assert isinstance(caller.attempt(added("second")), Committed)
@@ -154,10 +154,10 @@ class ConsensusOutcomeChecks(ConsensusSubject):
         assert client.story.lines == ("first", "second")
 
     def test_an_anchor_that_cannot_be_looked_at_leaves_the_outcome_unknown(
-        self, stored: StoredConsensusService, environment: Environment, client: Client
+        self, stored: StoredConsensusService, environment: Environment, client: Caller
     ) -> None:
         faulty = FaultyChunkStorage(stored.storage())
-        caller = Client(stored.over(faulty, environment))
+        caller = Caller(stored.over(faulty, environment))
         caller.open()
         faulty.plan = lambda call: Fate.LOST_CALL if call.operation == "stat" else Fate.DONE
         with pytest.raises(OutcomeUnknownError):
@@ -196,8 +196,8 @@ class Trial:
     def __init__(self, consensus: Consensus, under_test: Consensus, number: int) -> None:
         collection_id = number.to_bytes(16, "big")
         self.number = number
-        self.another = Client(consensus, collection_id)
-        self.caller = Client(under_test, collection_id)
+        self.another = Caller(consensus, collection_id)
+        self.caller = Caller(under_test, collection_id)
         self.error: SiltstoneError | None = None
         self._verb: Verb | None = None
 
@@ -243,7 +243,7 @@ class Trial:
         elif self.error.outcome is Outcome.NOT_APPLIED:
             assert "tried" not in lines
 
-    def _fresh(self) -> Client:
-        fresh = Client(self.another.consensus, self.another.collection_id)
+    def _fresh(self) -> Caller:
+        fresh = Caller(self.another.consensus, self.another.collection_id)
         fresh.open()
         return fresh

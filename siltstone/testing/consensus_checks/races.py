@@ -12,7 +12,7 @@ from siltstone.core.environment import Environment
 from siltstone.testing.chunk_checks.subject import at_once
 from siltstone.testing.consensus_checks.subject import (
     ID,
-    Client,
+    Caller,
     ConsensusService,
     ConsensusSubject,
 )
@@ -24,7 +24,7 @@ class ConsensusRaceChecks(ConsensusSubject):
     def test_one_caller_begins_a_collection(
         self, service: ConsensusService, environment: Environment
     ) -> None:
-        clients = [Client(service.open(environment)) for _ in range(self.callers)]
+        clients = [Caller(service.open(environment)) for _ in range(self.callers)]
         results = at_once(
             [partial(client.begin, f"of {number}") for number, client in enumerate(clients)]
         )
@@ -34,20 +34,20 @@ class ConsensusRaceChecks(ConsensusSubject):
         assert clients[0].sweep() == 0, "those that lost deleted their rollups"
 
     def test_every_line_is_there_once(
-        self, client: Client, service: ConsensusService, environment: Environment
+        self, client: Caller, service: ConsensusService, environment: Environment
     ) -> None:
         results = at_once([partial(self._add, c) for c in self._callers(service, environment)])
         assert results == [None] * self.callers
         self._all_is_there(client, service, environment)
 
     def test_every_line_is_there_once_while_much_is_forgotten(
-        self, client: Client, other: Client, service: ConsensusService, environment: Environment
+        self, client: Caller, other: Caller, service: ConsensusService, environment: Environment
     ) -> None:
         callers = self._callers(service, environment)
-        finished: list[Client] = []
+        finished: list[Caller] = []
         done = Event()
 
-        def add(caller: Client) -> None:
+        def add(caller: Caller) -> None:
             try:
                 self._add(caller)
             finally:
@@ -60,20 +60,20 @@ class ConsensusRaceChecks(ConsensusSubject):
         assert at_once(calls) == [None] * len(calls)
         self._all_is_there(client, service, environment)
 
-    def _callers(self, service: ConsensusService, environment: Environment) -> list[Client]:
+    def _callers(self, service: ConsensusService, environment: Environment) -> list[Caller]:
         callers = [
-            Client(service.open(environment), name=f"caller {number}")
+            Caller(service.open(environment), name=f"caller {number}")
             for number in range(self.callers)
         ]
         for caller in callers:
             caller.open()
         return callers
 
-    def _add(self, caller: Client) -> None:
+    def _add(self, caller: Caller) -> None:
         for number in range(self.lines):
             caller.add(f"{caller.name}, line {number}")
 
-    def _forget(self, client: Client, done: Event) -> None:
+    def _forget(self, client: Caller, done: Event) -> None:
         """Link, truncate, forget and sweep, all the time."""
         while not done.is_set():
             client.refresh()
@@ -81,7 +81,7 @@ class ConsensusRaceChecks(ConsensusSubject):
                 client.truncate()
                 client.sweep()
 
-    def _look_on(self, other: Client, done: Event) -> None:
+    def _look_on(self, other: Caller, done: Event) -> None:
         """Take what is new in each way in which it is to be had."""
         while not done.is_set():
             progress = other.consensus.poll(other.tip)
@@ -94,10 +94,10 @@ class ConsensusRaceChecks(ConsensusSubject):
             other.open()
 
     def _all_is_there(
-        self, client: Client, service: ConsensusService, environment: Environment
+        self, client: Caller, service: ConsensusService, environment: Environment
     ) -> None:
         client.refresh()
-        fresh = Client(service.open(environment))
+        fresh = Caller(service.open(environment))
         fresh.open()
         assert fresh.story == client.story
         added = {f"caller {c}, line {n}" for c in range(self.callers) for n in range(self.lines)}

@@ -121,7 +121,7 @@ class Story:
         return replace(self, rollups=rollups)
 
 
-class Client:
+class Caller:
     """One caller: a consensus, and a state with the tip that belongs to it. Not thread-safe.
 
     Attributes:
@@ -261,16 +261,16 @@ class ConsensusSubject:
         return service
 
     @pytest.fixture
-    def client(self, service: ConsensusService, environment: Environment) -> Client:
+    def client(self, service: ConsensusService, environment: Environment) -> Caller:
         """A caller that made the collection, with one line in it."""
-        client = Client(service.open(environment))
+        client = Caller(service.open(environment))
         client.begin("first")
         return client
 
     @pytest.fixture
-    def other(self, service: ConsensusService, environment: Environment, client: Client) -> Client:
+    def other(self, service: ConsensusService, environment: Environment, client: Caller) -> Caller:
         """Another caller that opened it."""
-        other = Client(service.open(environment))
+        other = Caller(service.open(environment))
         other.open()
         return other
 
@@ -290,14 +290,14 @@ def forgot(floor: Rollup) -> Change:
     return Change(kind=FORGET, body=str(floor.seqno).encode())
 
 
-def cut(client: Client) -> None:
+def cut(client: Caller) -> None:
     """Link a rollup, add a line, and truncate: what a stale caller knows is gone then."""
     assert client.link()
     client.add(f"line after a rollup at {client.tip.seqno}")
     client.truncate()
 
 
-def cut_thrice(client: Client) -> None:
+def cut_thrice(client: Caller) -> None:
     """The same several times: nothing that a stale caller knows is left then."""
     for _ in range(3):
         cut(client)

@@ -10,7 +10,7 @@ from siltstone.core.consensus import Committed, Opened, Taken, Undecided
 from siltstone.core.environment import Environment
 from siltstone.testing.consensus_checks.subject import (
     ID,
-    Client,
+    Caller,
     ConsensusService,
     ConsensusSubject,
     added,
@@ -20,10 +20,10 @@ from siltstone.testing.consensus_checks.subject import (
 )
 
 
-class TruncateChecks(ConsensusSubject):
+class TruncationChecks(ConsensusSubject):
     """Truncation, and callers that know what is gone."""
 
-    def test_a_collection_that_was_truncated_is_opened(self, client: Client, other: Client) -> None:
+    def test_a_collection_that_was_truncated_is_opened(self, client: Caller, other: Caller) -> None:
         for number in range(5):
             client.add(f"line {number}")
         cut(client)
@@ -34,7 +34,7 @@ class TruncateChecks(ConsensusSubject):
         other.refresh()
         assert other.story == client.story
 
-    def test_a_caller_that_fell_back_opens_again(self, client: Client, other: Client) -> None:
+    def test_a_caller_that_fell_back_opens_again(self, client: Caller, other: Caller) -> None:
         cut(client)
         progress = other.consensus.refresh(other.tip)
         assert isinstance(progress, Opened)
@@ -42,7 +42,7 @@ class TruncateChecks(ConsensusSubject):
         assert other.story == client.story
 
     def test_a_caller_that_fell_back_commits_nothing_of_its_past(
-        self, client: Client, other: Client
+        self, client: Caller, other: Caller
     ) -> None:
         cut_thrice(client)
         result = other.attempt(added("of the past"))
@@ -55,7 +55,7 @@ class TruncateChecks(ConsensusSubject):
         assert client.story.lines[-1] == "of the present"
 
     def test_a_caller_whose_anchor_went_may_still_commit(
-        self, client: Client, other: Client
+        self, client: Caller, other: Caller
     ) -> None:
         cut(client)
         other.refresh()
@@ -69,7 +69,7 @@ class TruncateChecks(ConsensusSubject):
         assert client.story == other.story
 
     def test_a_poll_of_a_caller_that_fell_back_is_never_wrong(
-        self, client: Client, other: Client
+        self, client: Caller, other: Caller
     ) -> None:
         cut(client)
         progress = other.consensus.poll(other.tip)
@@ -77,7 +77,7 @@ class TruncateChecks(ConsensusSubject):
             other.take(progress)
             assert other.story == client.story
 
-    def test_truncation_may_be_repeated(self, client: Client, other: Client) -> None:
+    def test_truncation_may_be_repeated(self, client: Caller, other: Caller) -> None:
         for number in range(3):
             client.add(f"line {number}")
             assert client.link()
@@ -95,7 +95,7 @@ class TruncateChecks(ConsensusSubject):
         assert client.story == other.story
 
     def test_a_truncation_that_comes_late_deletes_nothing_that_counts(
-        self, client: Client, other: Client
+        self, client: Caller, other: Caller
     ) -> None:
         client.add("second")
         assert client.link()
@@ -106,7 +106,7 @@ class TruncateChecks(ConsensusSubject):
         other.open()
         assert other.story == client.story
 
-    def test_truncation_may_stop_at_an_older_rollup(self, client: Client, other: Client) -> None:
+    def test_truncation_may_stop_at_an_older_rollup(self, client: Caller, other: Caller) -> None:
         for number in range(3):
             client.add(f"line {number}")
             assert client.link()
@@ -117,12 +117,12 @@ class TruncateChecks(ConsensusSubject):
         for rollup in rollups[1:]:
             replayed = other.consensus.replay(client.tip, rollup)
             assert replayed is not None
-            fresh = Client(other.consensus)
+            fresh = Caller(other.consensus)
             fresh.take(replayed)
             assert fresh.story == client.story
 
     def test_nothing_is_truncated_that_the_newest_entry_needs(
-        self, client: Client, other: Client
+        self, client: Caller, other: Caller
     ) -> None:
         client.add("second")
         assert client.link()
@@ -134,11 +134,11 @@ class TruncateChecks(ConsensusSubject):
         assert other.story == client.story
 
     def test_the_first_diff_of_a_truncated_collection_is_not_made_again(
-        self, client: Client, other: Client, service: ConsensusService, environment: Environment
+        self, client: Caller, other: Caller, service: ConsensusService, environment: Environment
     ) -> None:
         for _ in range(2):
             cut(client)
-        late = Client(service.open(environment))
+        late = Caller(service.open(environment))
         late.begin("another first")
         assert late.story == client.story
         other.refresh()
@@ -148,7 +148,7 @@ class TruncateChecks(ConsensusSubject):
 class SweepChecks(ConsensusSubject):
     """What counts for nothing is deleted, and nothing else."""
 
-    def test_rollups_that_were_not_linked_are_deleted(self, client: Client, other: Client) -> None:
+    def test_rollups_that_were_not_linked_are_deleted(self, client: Caller, other: Caller) -> None:
         for number in range(3):
             client.consensus.put_rollup(ID, number, client.story.to_bytes())
         client.add("second")
@@ -161,7 +161,7 @@ class SweepChecks(ConsensusSubject):
         other.open()
         assert other.story == client.story
 
-    def test_a_rollup_that_may_still_be_linked_stays(self, client: Client, other: Client) -> None:
+    def test_a_rollup_that_may_still_be_linked_stays(self, client: Caller, other: Caller) -> None:
         client.add("second")
         rollup = client.consensus.put_rollup(ID, 2, client.story.to_bytes())
         other.refresh()
@@ -169,7 +169,7 @@ class SweepChecks(ConsensusSubject):
         assert isinstance(client.attempt(linked(rollup), link=rollup), Committed)
 
     def test_a_sweep_by_a_caller_that_fell_back_deletes_nothing_that_counts(
-        self, client: Client, other: Client
+        self, client: Caller, other: Caller
     ) -> None:
         for number in range(3):
             client.add(f"line {number}")

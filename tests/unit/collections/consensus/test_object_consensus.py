@@ -17,7 +17,7 @@ from siltstone.core.errors import (
     LostDataError,
 )
 from siltstone.core.storage.wrapper import WrappedChunkStorage
-from siltstone.testing.consensus_checks.subject import Client, cut
+from siltstone.testing.consensus_checks.subject import Caller, cut
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from tests.support.services.local_services import BucketService
 
@@ -34,8 +34,8 @@ class World:
     bucket: BucketService
     environment: Environment
     calls: FaultyChunkStorage
-    counted: Client
-    other: Client
+    counted: Caller
+    other: Caller
 
     def requests(self, verb: Callable[[], object]) -> dict[str, int]:
         """How many calls of each operation a verb makes."""
@@ -54,8 +54,8 @@ class World:
 def world() -> Iterator[World]:
     bucket, environment = BucketService(), SystemEnvironment()
     calls = FaultyChunkStorage(bucket.open())
-    counted = Client(ObjectConsensus(calls, environment), ID)
-    other = Client(ObjectConsensus(bucket.open(), environment), ID)
+    counted = Caller(ObjectConsensus(calls, environment), ID)
+    other = Caller(ObjectConsensus(bucket.open(), environment), ID)
     counted.begin("first")
     other.open()
     yield World(bucket, environment, calls, counted, other)
@@ -203,7 +203,7 @@ def test_a_damaged_rollup_is_reported_with_its_name(world: World) -> None:
 
 def test_a_bit_that_flips_on_the_way_is_read_once_more(world: World) -> None:
     flips = FlippedOnce(world.bucket.open())
-    caller = Client(ObjectConsensus(flips, world.environment), ID)
+    caller = Caller(ObjectConsensus(flips, world.environment), ID)
     caller.open()
     assert caller.story == world.other.story
     assert flips.count == 2, "once in the entry, once in the rollup"
