@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from siltstone.collections.consensus.memory import MemoryConsensus
 from siltstone.collections.consensus.objects import ObjectConsensus
@@ -25,15 +25,28 @@ class MemoryPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPlace:
-    """Objects of a service that keeps chunks; each client has a storage of its own."""
+    """Objects of a service that keeps chunks; each client has a storage of its own.
+
+    Attributes:
+        chunks: the service.
+        opened: every storage so far, for ``close``.
+    """
 
     chunks: ChunkService
+    opened: list[ChunkStorage] = field(default_factory=list)
 
     def open(self, environment: Environment) -> Consensus:
-        return ObjectConsensus(self.chunks.open(), environment)
+        return ObjectConsensus(self.storage(), environment)
 
     def storage(self) -> ChunkStorage:
-        return self.chunks.open()
+        storage = self.chunks.open()
+        self.opened.append(storage)
+        return storage
 
     def over(self, storage: ChunkStorage, environment: Environment) -> Consensus:
         return ObjectConsensus(storage, environment)
+
+    def close(self) -> None:
+        """Close every storage."""
+        for storage in self.opened:
+            storage.close()
