@@ -15,6 +15,7 @@ from importlib import import_module
 from types import ModuleType
 
 import siltstone
+from siltstone.core.records.collection_change import ChangeKind
 from siltstone.core.records.keys import RowKind
 from siltstone.core.records.task import TaskKind
 
@@ -39,6 +40,7 @@ OTHERS: dict[str, tuple[object, ...]] = {
     "to_damage": (False, True),
 }
 KINDS: dict[str, tuple[int, ...]] = {
+    "decode_change": tuple(ChangeKind),
     "decode_task": tuple(TaskKind),
     "decode_number": (RowKind.NAME,),
 }

@@ -46,6 +46,7 @@ class RecordKind(IntEnum):
     IMPORT_NOTE = 8
     ENTRY = 20
     ROLLUP = 21
+    COLLECTION_STATE = 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

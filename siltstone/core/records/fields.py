@@ -25,6 +25,10 @@ class FieldWriter:
         """Add fixed fields."""
         self._parts.append(layout.pack(*values))
 
+    def put_bytes(self, data: bytes) -> None:
+        """Add bytes as they are."""
+        self._parts.append(data)
+
     def put_text(self, text: str) -> None:
         """Add a text. Raises ``ValueError`` over 65,535 bytes."""
         raw = text.encode("utf-8")

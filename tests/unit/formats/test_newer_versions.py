@@ -14,6 +14,7 @@ from siltstone.core.records.checkpoint import decode_checkpoint
 from siltstone.core.records.claim import decode_claim
 from siltstone.core.records.collection_entry import decode_entry
 from siltstone.core.records.collection_rollup import decode_rollup
+from siltstone.core.records.collection_state import decode_state
 from siltstone.core.records.envelope import RecordKind, claimed_kind
 from siltstone.core.records.file_manifest import HEAD_BYTES, decode_manifest_head
 from siltstone.core.records.frame import decode_frame
@@ -45,6 +46,7 @@ ENVELOPES: dict[RecordKind, tuple[str, Decode]] = {
     RecordKind.BACKUP: ("backup.md", lambda d: decode_backup(d, where="x")),
     RecordKind.ENTRY: ("collection-entry.md", lambda d: decode_entry(d, where="x")),
     RecordKind.ROLLUP: ("collection-rollup.md", lambda d: decode_rollup(d, where="x")),
+    RecordKind.COLLECTION_STATE: ("collection-state.md", lambda d: decode_state(d, where="x")),
 }
 
 OTHERS: dict[str, tuple[str, Decode]] = {
@@ -62,6 +64,7 @@ ELSEWHERE = {
     "events.md": "bytes of applications, with none",
     "export.md": "test_export_format.py",
     "stream-offset.md": "test_stream_offset.py",
+    "collection-change.md": "in entries: a collection has a format",
     "cached-block.md": "a cache: what is newer is a miss",
 }
 
