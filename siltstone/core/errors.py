@@ -6,6 +6,7 @@ A class exists only where a caller would act differently. What a handler may con
     |-- ChunkError            a call to long-term storage failed; ``outcome`` says what is known
     |-- SegmentError          the request does not fit the segment as it is
     |-- TableError            the request does not fit the table as it is
+    |-- CollectionError       the request does not fit the collection as it is
     |-- ConditionFailedError  a condition of a commit does not hold: read again and retry
     |-- BackPressureError     no room before the deadline: wait and retry
     |-- SafeModeError         no room on long-term storage: make some first
@@ -278,6 +279,150 @@ class SnapshotLimitError(TableError):
     """Too many snapshots of the container's tables are living: release one, or wait."""
 
 
+class CollectionError(SiltstoneError):
+    """A request does not fit the collection.
+
+    Attributes:
+        collection: the collection's name, or its id in hex where the name is not known; empty
+            where rows are looked at that belong to none yet.
+    """
+
+    def __init__(self, message: str, *, collection: str = "", **facts: Any) -> None:
+        super().__init__(message, collection=collection, **facts)
+        self.collection = collection
+
+
+class CollectionNotFoundError(CollectionError):
+    """No collection has this name."""
+
+
+class CollectionExistsError(CollectionError):
+    """A collection of this name exists."""
+
+
+class CollectionDroppedError(CollectionError):
+    """The collection was dropped. It never comes back; its name may stand for another one."""
+
+
+class CollectionMovedError(CollectionError):
+    """The collection continues in another consensus: open the store's collections again."""
+
+
+class UpperMismatchError(CollectionError):
+    """The upper is not the one that an append expected; nothing was appended.
+
+    Attributes:
+        expected: the upper that the call named.
+        current: the upper of the collection.
+    """
+
+    def __init__(self, *, collection: str, expected: int, current: int) -> None:
+        super().__init__(
+            "another upper than expected", collection=collection, expected=expected, current=current
+        )
+        self.expected = expected
+        self.current = current
+
+
+class SinceError(CollectionError):
+    """A time is below the since: its history is gone.
+
+    Attributes:
+        as_of: the time that the call named.
+        since: the lowest time that can be named.
+    """
+
+    def __init__(self, message: str, *, collection: str, as_of: int, since: int) -> None:
+        super().__init__(message, collection=collection, as_of=as_of, since=since)
+        self.as_of = as_of
+        self.since = since
+
+
+class SinceHeldError(CollectionError):
+    """The since cannot move so far: a reader or a bookmark still needs the times below.
+
+    Attributes:
+        to: the since that the call named.
+        limit: how far it could move.
+        holder: what keeps it there.
+    """
+
+    def __init__(self, *, collection: str, to: int, limit: int, holder: str) -> None:
+        super().__init__("since is held", collection=collection, to=to, limit=limit, holder=holder)
+        self.to = to
+        self.limit = limit
+        self.holder = holder
+
+
+class UpdateTimeError(CollectionError):
+    """Times of updates do not fit the range of an append, or the range is none."""
+
+
+class LeaseExpiredError(CollectionError):
+    """The lease of this reader ended: what it has not read yet may be gone. Begin a new one."""
+
+
+class BookmarkFencedError(CollectionError):
+    """The bookmark has another token: another process moves it now.
+
+    Attributes:
+        actual: its token, 16 bytes; ``None`` when there is no such bookmark.
+    """
+
+    def __init__(self, *, collection: str, bookmark: str, actual: bytes | None) -> None:
+        token = "none" if actual is None else actual.hex()
+        super().__init__(
+            "bookmark has another token", collection=collection, bookmark=bookmark, actual=token
+        )
+        self.actual = actual
+
+
+class CollectionSchemaError(CollectionError, ValueError):
+    """Rows, or a new schema, do not fit the schema of the collection, or a schema cannot be."""
+
+
+class CollectionSequenceError(CollectionError):
+    """A writer used a sequence below its last one.
+
+    Attributes:
+        last_sequence: the sequence of its last append.
+    """
+
+    def __init__(self, *, collection: str, writer: str, sequence: int, last_sequence: int) -> None:
+        super().__init__(
+            "sequence of an older append",
+            collection=collection,
+            writer=writer,
+            sequence=sequence,
+            last_sequence=last_sequence,
+        )
+        self.last_sequence = last_sequence
+
+
+class BatchExpiredError(CollectionError):
+    """The batch was appended before, or its writer was forgotten meanwhile: build it again."""
+
+
+class NegativeCountError(CollectionError):
+    """More copies of a row were taken away than there were."""
+
+
+class CollectionLimitError(CollectionError):
+    """The collection has as many readers, writers, bookmarks or schemas as it may have.
+
+    Attributes:
+        limit: how many.
+    """
+
+    def __init__(self, message: str, *, collection: str, limit: int) -> None:
+        super().__init__(message, collection=collection, limit=limit)
+        self.limit = limit
+
+
+class InlineLimitError(CollectionError):
+    """No more rows fit into the state itself: upload them, and append the parts."""
+
+
 class ConditionFailedError(SiltstoneError):
     """A condition of a commit does not hold; nothing of the commit was applied.
 
@@ -295,7 +440,7 @@ class ConditionFailedError(SiltstoneError):
 
 
 class BackPressureError(SiltstoneError):
-    """The bound on unflushed bytes was reached and the deadline passed; nothing was applied."""
+    """Unflushed bytes, or the batches of a collection, are at their bound; nothing was applied."""
 
 
 class SafeModeError(SiltstoneError):
