@@ -168,18 +168,14 @@ def take_batch(fields: FieldReader) -> CollectionBatch:
 
 def is_possible(batch: CollectionBatch) -> bool:
     """Whether a batch can be: it has a range, its rows are in it, and no run is empty."""
-    last = max(batch.upper - 1, batch.since)
+    lower, last = batch.lower, max(batch.upper - 1, batch.since)
     return (
         is_frontier(batch.lower)
         and is_frontier(batch.upper)
         and is_frontier(batch.since)
         and batch.lower < batch.upper
         and all(batch.runs)
-        and all(
-            batch.lower <= part.time_min and part.time_max <= last
-            for run in batch.runs
-            for part in run
-        )
+        and all(lower <= part.time_min and part.time_max <= last for part in batch.parts())
     )
 
 

@@ -3,13 +3,10 @@
 Layout, little-endian::
 
     place: u8               0: an object; 1: inline
-    only in an object:
-        writer: u64
-        born: u64
-        number: u32
-        nonce: u64
-    only inline:
-        inline: u32, and that many bytes
+    writer: u64             inline this and the next three are 0
+    born: u64
+    number: u32
+    nonce: u64
     length: u64
     footer_length: u32
     crc: u32
@@ -21,8 +18,13 @@ Layout, little-endian::
     time_min: u64
     time_max: u64
     diff_sum: i64
-    key_min: u8, and that many bytes, 32 at most
-    key_max: the same
+    key_min_length: u8      32 at most, and so the next
+    key_max_length: u8
+    key_min: bytes[key_min_length]
+    key_max: bytes[key_max_length]
+    inline: bytes[length]   only inline
+
+All numbers stand together, so that a state of many parts is read fast.
 
 Parts have no version: what holds them has.
 """
@@ -43,11 +45,7 @@ KEY_BOUND_BYTES_MAX = 32
 INLINE_BYTES_MAX = 2**16
 """Of one part. Writers put less there: this only bounds what damage can ask for."""
 
-_U8 = struct.Struct("<B")
-_U32 = struct.Struct("<I")
-_NAME = struct.Struct("<QQIQ")
-_SIZES = struct.Struct("<QIIIQIB")
-_TIMES = struct.Struct("<QQQq")
+_NUMBERS = struct.Struct("<BQQIQQIIIQIBQQQqBB")
 _IN_OBJECT, _INLINE = 0, 1
 
 
@@ -60,6 +58,11 @@ class PartFlags(IntFlag):
     """A column ``_diff``: not all its diffs are 1."""
     HAS_NEGATIVES = 4
     """Diffs below 0."""
+
+
+_FLAGS = {number: PartFlags(number) for number in range(8)}
+"""Made once: to make or to ask one takes as long as all other fields of a part."""
+_HAS_TIME, _HAS_DIFF, _HAS_NEGATIVES = (int(flag) for flag in PartFlags)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,15 +137,13 @@ def put_part(fields: FieldWriter, part: CollectionPart) -> None:
     """Add a part that was appended."""
     problem = contradiction(part)
     assert not problem, problem
-    if part.inline is None:
-        fields.put(_U8, _IN_OBJECT)
-        fields.put(_NAME, part.writer, part.born, part.number, part.nonce)
-    else:
-        fields.put(_U8, _INLINE)
-        fields.put(_U32, len(part.inline))
-        fields.put_bytes(part.inline)
     fields.put(
-        _SIZES,
+        _NUMBERS,
+        _IN_OBJECT if part.inline is None else _INLINE,
+        part.writer,
+        part.born,
+        part.number,
+        part.nonce,
         part.length,
         part.footer_length,
         part.crc,
@@ -150,48 +151,45 @@ def put_part(fields: FieldWriter, part: CollectionPart) -> None:
         part.rows,
         part.schema_id,
         part.flags,
+        part.time,
+        part.time_min,
+        part.time_max,
+        part.diff_sum,
+        len(part.key_min),
+        len(part.key_max),
     )
-    fields.put(_TIMES, part.time, part.time_min, part.time_max, part.diff_sum)
-    for bound in (part.key_min, part.key_max):
-        fields.put(_U8, len(bound))
-        fields.put_bytes(bound)
+    fields.put_bytes(part.key_min)
+    fields.put_bytes(part.key_max)
+    if part.inline is not None:
+        fields.put_bytes(part.inline)
 
 
 def take_part(fields: FieldReader) -> CollectionPart:
     """Take a part. Raises ``CorruptDataError``."""
-    (place,) = fields.take(_U8)
-    writer = born = number = nonce = 0
-    inline = None
-    if place == _IN_OBJECT:
-        writer, born, number, nonce = fields.take(_NAME)
-    elif place == _INLINE:
-        (size,) = fields.take(_U32)
-        inline = fields.take_bytes(size)
-    else:
-        raise fields.damage("part in an impossible place")
-    length, footer_length, crc, footer_crc, rows, schema_id, flags = fields.take(_SIZES)
-    if flags >= 8:
-        raise fields.damage("part has an impossible flag")
-    time, time_min, time_max, diff_sum = fields.take(_TIMES)
+    numbers = fields.take(_NUMBERS)
+    place, flags, key_min_length = numbers[0], _FLAGS.get(numbers[11]), numbers[16]
+    if flags is None or place > _INLINE:
+        raise fields.damage("part has an impossible place or flag")
+    keys = fields.take_bytes(key_min_length + numbers[17])
     part = CollectionPart(
-        writer=writer,
-        born=born,
-        number=number,
-        nonce=nonce,
-        inline=inline,
-        length=length,
-        footer_length=footer_length,
-        crc=crc,
-        footer_crc=footer_crc,
-        rows=rows,
-        schema_id=schema_id,
-        flags=PartFlags(flags),
-        time=time,
-        time_min=time_min,
-        time_max=time_max,
-        diff_sum=diff_sum,
-        key_min=_take_bound(fields),
-        key_max=_take_bound(fields),
+        writer=numbers[1],
+        born=numbers[2],
+        number=numbers[3],
+        nonce=numbers[4],
+        inline=fields.take_bytes(numbers[5]) if place == _INLINE else None,
+        length=numbers[5],
+        footer_length=numbers[6],
+        crc=numbers[7],
+        footer_crc=numbers[8],
+        rows=numbers[9],
+        schema_id=numbers[10],
+        flags=flags,
+        time=numbers[12],
+        time_min=numbers[13],
+        time_max=numbers[14],
+        diff_sum=numbers[15],
+        key_min=keys[:key_min_length],
+        key_max=keys[key_min_length:],
     )
     problem = contradiction(part)
     if problem:
@@ -210,17 +208,11 @@ def contradiction(part: CollectionPart) -> str:
         return "part without rows, or shorter than its footer"
     if not 0 <= part.time_min <= part.time_max <= TIME_MAX:
         return "part with impossible times"
-    if PartFlags.HAS_TIME not in part.flags and not part.time_min == part.time == part.time_max:
+    flags = part.flags.value
+    if not flags & _HAS_TIME and not part.time_min == part.time == part.time_max:
         return "part of one time with several times"
-    if PartFlags.HAS_DIFF not in part.flags and (
-        part.diff_sum != part.rows or PartFlags.HAS_NEGATIVES in part.flags
-    ):
+    if not flags & _HAS_DIFF and (part.diff_sum != part.rows or flags & _HAS_NEGATIVES):
         return "part of diffs of 1 with another sum"
-    if max(len(part.key_min), len(part.key_max)) > KEY_BOUND_BYTES_MAX:
+    if len(part.key_min) > KEY_BOUND_BYTES_MAX or len(part.key_max) > KEY_BOUND_BYTES_MAX:
         return "part with a bound of keys that is too long"
     return ""
-
-
-def _take_bound(fields: FieldReader) -> bytes:
-    (size,) = fields.take(_U8)
-    return fields.take_bytes(size)

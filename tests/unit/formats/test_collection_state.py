@@ -312,8 +312,8 @@ def test_an_upper_that_is_not_that_of_the_batches_is_damage() -> None:
 @pytest.mark.parametrize(
     ("part", "match"),
     [
+        (replace(INLINE, writer=1), "inline and in an object"),
         (replace(INLINE, footer_length=1), "inline and in an object"),
-        (replace(INLINE, length=5), "another length"),
         (replace(INLINE, rows=0), "without rows"),
         (replace(UPLOADED, footer_length=4_097), "shorter than its footer"),
         (replace(UPLOADED, time_min=10), "impossible times"),
