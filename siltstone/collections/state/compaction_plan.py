@@ -1,0 +1,128 @@
+"""Which batches become one. A pure function, so each process that looks comes to the same answer.
+
+Sizes have levels: up to 1 KiB, up to 8 KiB, and so on. Two rules keep at most 16 of each:
+
+- 8 batches of one level with no larger one between them become one;
+- when 8 of one level each have a larger, newer one somewhere after them, some of them join theirs,
+  with all that is between them. This way small ones do not stay for ever between large ones.
+
+By the first rule at most 7 of a level have nothing larger after them, by the second at most 7 have.
+Empty batches have no level and go with what is around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from siltstone.core.constants import KIB
+from siltstone.core.records.collection_batch import CollectionBatch
+from siltstone.core.records.collection_state import CollectionState, Life
+
+LEVEL_BYTES: Final = KIB
+"""Of level 0. Less is not worth a distinction."""
+
+LEVEL_FACTOR: Final = 8
+"""Between two levels, and how many become one: each row is written once for each level."""
+
+LEVEL_BATCHES_MAX: Final = 16
+"""Of one level, when nothing is left to do: 7 and 7, and 2 that arrive meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMerge:
+    """Batches that are to become one.
+
+    Attributes:
+        inputs: the batches, end to end. The first and the last are not empty.
+        since: of the output: times below it are advanced to it.
+    """
+
+    inputs: tuple[CollectionBatch, ...]
+    since: int
+
+    @property
+    def lower(self) -> int:
+        """The frontier at which the output begins."""
+        return self.inputs[0].lower
+
+    @property
+    def upper(self) -> int:
+        """The frontier at which the output ends."""
+        return self.inputs[-1].upper
+
+
+def level_of(length: int) -> int:
+    """The level of a batch by its bytes, from 0 on."""
+    level, most = 0, LEVEL_BYTES
+    while length > most:
+        level, most = level + 1, most * LEVEL_FACTOR
+    return level
+
+
+def plan(state: CollectionState) -> BatchMerge | None:
+    """Return the merge that is due, smallest level first; ``None`` where nothing is."""
+    items = state.batches.items
+    if state.life is not Life.OPEN or len(items) < LEVEL_FACTOR:
+        return None
+    levels = [level_of(batch.length) if batch.runs else None for batch in items]
+    for level in sorted({level for level in levels if level is not None}):
+        span = _alike(levels, level) or _overtaken(items, levels, level)
+        if span is not None:
+            return BatchMerge(inputs=items[slice(*span)], since=state.since)
+    return None
+
+
+def plan_whole(state: CollectionState) -> BatchMerge | None:
+    """Return the merge of all that is there; ``None`` where one batch has it up to the since."""
+    filled = [place for place, batch in enumerate(state.batches.items) if batch.runs]
+    if state.life is not Life.OPEN or not filled:
+        return None
+    inputs = state.batches.items[filled[0] : filled[-1] + 1]
+    if len(inputs) == 1 and len(inputs[0].runs) == 1 and inputs[0].since == state.since:
+        return None
+    return BatchMerge(inputs=inputs, since=state.since)
+
+
+def _alike(levels: Sequence[int | None], level: int) -> tuple[int, int] | None:
+    """The first 8 of a level without a larger one between them."""
+    found: list[int] = []
+    for place, one in enumerate(levels):
+        if one is None or one < level:
+            continue
+        if one > level:
+            found = []
+            continue
+        found.append(place)
+        if len(found) == LEVEL_FACTOR:
+            return found[0], place + 1
+    return None
+
+
+def _overtaken(
+    items: Sequence[CollectionBatch], levels: Sequence[int | None], level: int
+) -> tuple[int, int] | None:
+    """Where 8 of a level come before larger ones: the smallest of those, with all before it."""
+    larger: dict[int, int] = {}
+    waiting: list[int] = []
+    for place, one in enumerate(levels):
+        if one == level:
+            waiting.append(place)
+        elif one is not None and one > level:
+            larger.update(dict.fromkeys(waiting, place))
+            waiting = []
+    if len(larger) < LEVEL_FACTOR:
+        return None
+    target = min(set(larger.values()), key=lambda place: items[place].length)
+    start = target
+    while start and not _is_larger(levels[start - 1], levels[target]):
+        start -= 1
+    while levels[start] is None:
+        start += 1
+    return start, target + 1
+
+
+def _is_larger(one: int | None, level: int | None) -> bool:
+    """Whether a batch ends the smaller ones that join one of ``level``."""
+    return one is not None and level is not None and one >= level

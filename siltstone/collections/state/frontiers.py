@@ -1,0 +1,58 @@
+"""How far the since of a collection may move, and moves by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from siltstone.collections.state.refusals import check_open, name_of
+from siltstone.core.errors import SinceHeldError
+from siltstone.core.records.collection_frontier import DONE, HISTORY_ALL, is_frontier
+from siltstone.core.records.collection_state import CollectionState
+
+
+def held_since(state: CollectionState) -> tuple[int, str]:
+    """The frontier that the since may not pass, and what holds it; ``DONE`` where nothing does."""
+    holders = [
+        *((reader.since, f"reader {reader.id:016x}") for reader in state.readers.values()),
+        *((mark.since, f"bookmark {mark.name}") for mark in state.bookmarks.values()),
+    ]
+    return min(holders, default=(DONE, ""))
+
+
+def since_by_policy(state: CollectionState) -> int:
+    """The since that the history of the collection asks for, and readers and bookmarks allow.
+
+    It stays at least one below the upper, so that something can be read, and where it is when the
+    collection is finished.
+    """
+    if state.history == HISTORY_ALL or state.upper == DONE:
+        return state.since
+    asked = max(0, state.upper - state.history)
+    if asked <= state.since:
+        return state.since
+    return max(state.since, min(asked, held_since(state)[0]))
+
+
+def advance_since(state: CollectionState, now_ms: int, *, to: int) -> tuple[CollectionState, int]:
+    """Move the since. Where it is beyond ``to`` already, nothing changes. May be repeated.
+
+    Returns:
+        The new state, and its since.
+
+    Raises:
+        SinceHeldError: a reader, a bookmark or the upper is in the way; at least the last time
+            before the upper can always be read.
+        ValueError: no frontier.
+    """
+    del now_ms
+    check_open(state)
+    if not is_frontier(to):
+        raise ValueError(f"not a frontier: {to}")
+    if to <= state.since:
+        return state, state.since
+    limit, holder = min(held_since(state), (max(0, state.upper - 1), "the upper"))
+    if to > limit:
+        raise SinceHeldError(
+            collection=name_of(state), to=to, limit=max(limit, state.since), holder=holder
+        )
+    return replace(state, since=to), to

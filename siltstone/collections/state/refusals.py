@@ -1,0 +1,50 @@
+"""Refusals that several commands have in common, and how a state is named in them."""
+
+from __future__ import annotations
+
+from siltstone.collections.state.limits import LEASE_MS_MAX, NAME_BYTES_MAX, WHO_CHARS_MAX
+from siltstone.core.errors import CollectionDroppedError, CollectionLimitError, CollectionMovedError
+from siltstone.core.records.collection_state import CollectionState, Life
+
+
+def name_of(state: CollectionState) -> str:
+    """What errors call the collection: the name is in the catalog, and here is only its id."""
+    return state.id.hex()
+
+
+def check_open(state: CollectionState) -> None:
+    """Check that the collection lives.
+
+    Raises:
+        CollectionDroppedError: it was dropped.
+        CollectionMovedError: its entries continue elsewhere.
+    """
+    if state.life is Life.DROPPED:
+        raise CollectionDroppedError("collection was dropped", collection=name_of(state))
+    if state.life is Life.MOVED:
+        raise CollectionMovedError("collection was moved", collection=name_of(state))
+
+
+def check_room(state: CollectionState, things: str, count: int, limit: int) -> None:
+    """Check that one more fits. Raises ``CollectionLimitError``."""
+    if count >= limit:
+        raise CollectionLimitError(f"too many {things}", collection=name_of(state), limit=limit)
+
+
+def check_name(name: str) -> str:
+    """Return the name of a writer or bookmark. Raises ``ValueError`` if it is none."""
+    if not 0 < len(name.encode("utf-8")) <= NAME_BYTES_MAX:
+        raise ValueError(f"a name has 1 to {NAME_BYTES_MAX} bytes: {name[:60]!r}")
+    return name
+
+
+def check_lease(lease_ms: int, *, least: int = 1) -> int:
+    """Return a time of a lease in milliseconds. Raises ``ValueError`` if it is none."""
+    if not least <= lease_ms <= LEASE_MS_MAX:
+        raise ValueError(f"a lease has {least} to {LEASE_MS_MAX} ms: {lease_ms}")
+    return lease_ms
+
+
+def cut_who(who: str) -> str:
+    """Return a description for people, cut to what a row may have."""
+    return who[:WHO_CHARS_MAX]
