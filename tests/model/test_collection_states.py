@@ -278,6 +278,44 @@ class StateMachine(RuleBasedStateMachine):
         self.sequences[made.writer] = max(made.sequence, self.sequences[made.writer])
         self.last = made, found.upper
 
+    @precondition(lambda self: not self.model.closed() and self.model.upper != DONE)
+    @rule(count=st.integers(1, 3), rows=keys, number=st.integers(1, 3))
+    def write_together(self, count: int, rows: list[str], number: int) -> None:
+        """Handles of one process wait for one another: their commands are one entry."""
+        commands: list[Command] = []
+        for writer in ("a", "b", "named")[:count]:
+            updates = [Update(key, AT_COMMIT, 1) for key in rows]
+            row = self.model.writers.get(writer)
+            lease_ms = 0 if writer == "named" else row.lease_ms if row else LEASE_MS
+            self.sequences[writer] += 1
+            made = CollectionAppend(
+                writer=writer,
+                sequence=self.sequences[writer],
+                runs=((self.world.put_inline(updates),),),
+                lease_ms=lease_ms,
+                who="a test",
+            )
+            refusal = self.model.append(
+                self.now,
+                writer=writer,
+                sequence=made.sequence,
+                updates=updates,
+                expected=None,
+                new=None,
+                lease_ms=lease_ms,
+                uploads=[],
+            )
+            assert refusal is None
+            commands.append(partial(compare_and_append, append=made))
+        since = self.model.since
+        assert self.model.register_reader(self.now, number, since, LEASE_MS) is None
+        commands.append(
+            partial(register_reader, reader_id=number, since=since, lease_ms=LEASE_MS, who="a test")
+        )
+        self.world.commit(*commands)
+        self.model.committed(self.now)
+        self.check()
+
     @precondition(lambda self: self.last is not None)
     @rule()
     def append_again(self) -> None:
@@ -493,6 +531,13 @@ class StateMachine(RuleBasedStateMachine):
         self.roll_up(race=False, mine=False)
         self.truncate(death=False)
 
+    @rule(number=st.integers(1, 3), how=ways, leave=st.booleans())
+    def compact_under_a_reader(self, number: int, how: str, leave: bool) -> None:
+        """All that was in a state becomes garbage, while a reader needs it."""
+        self.register_reader(number, 0, mine=True)
+        self.compact_now(True, 0, 4, how)
+        self.collect(leave)
+
     @rule(death=st.booleans())
     def truncate(self, death: bool) -> None:
         floor = self.world.state.floor
@@ -569,7 +614,7 @@ def play(examples: int, steps: int, *, shrinks: bool = True) -> None:
 
 
 def test_states() -> None:
-    play(60, 60)
+    play(120, 60)
 
 
 @pytest.mark.soak

@@ -9,7 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from siltstone.collections.state.frontiers import since_by_policy
-from siltstone.collections.state.limits import BATCHES_MANY, BATCHES_MAX, WRITERS_MAX
+from siltstone.collections.state.limits import (
+    BATCHES_MANY,
+    BATCHES_MAX,
+    SEQUENCE_MAX,
+    WRITERS_MAX,
+)
 from siltstone.collections.state.refusals import (
     check_lease,
     check_name,
@@ -40,7 +45,7 @@ class CollectionAppend:
 
     Attributes:
         writer: name of who appends.
-        sequence: of this append among those of the writer, from 0 on.
+        sequence: of this append among those of the writer, from 0 to 2^63 - 1.
         runs: the rows. Parts whose time is ``AT_COMMIT`` get the time of the commit.
         expected: the upper that the collection has to have; ``None`` takes any.
         new: the upper that it gets, a frontier; ``None`` means one time only, that of the commit:
@@ -154,8 +159,8 @@ def appends_wait(state: CollectionState) -> bool:
 def _check_sequence(
     state: CollectionState, append: CollectionAppend, row: CollectionWriter | None
 ) -> None:
-    if append.sequence < 0:
-        raise ValueError(f"a sequence is 0 at least: {append.sequence}")
+    if not 0 <= append.sequence <= SEQUENCE_MAX:
+        raise ValueError(f"a sequence is 0 to {SEQUENCE_MAX}: {append.sequence}")
     last = NO_SEQUENCE if row is None else row.sequence
     if append.sequence < last:
         raise CollectionSequenceError(

@@ -33,6 +33,8 @@ WHO_CHARS_MAX: Final = 200
 """Of what people read; longer texts are cut."""
 
 LEASE_MS_MAX: Final = 2**32 - 1
+SEQUENCE_MAX: Final = 2**63 - 1
+ID_MAX: Final = 2**64 - 1
 
 CLOCK_JUMP_MS: Final = 24 * 3_600 * 1_000
 """A time that lies further ahead than this was told by a clock that was wrong, so it says nothing.

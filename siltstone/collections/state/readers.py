@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from siltstone.collections.state.limits import READERS_MAX
 from siltstone.collections.state.refusals import (
+    check_id,
     check_lease,
     check_open,
     check_room,
@@ -29,7 +30,7 @@ def register_reader(
     Args:
         state: the state.
         now_ms: milliseconds since 1970.
-        reader_id: a random u64.
+        reader_id: a random u64 above 0.
         since: what the reader will read from on, not what the collection has: otherwise readers
             that come one after the other would keep it from moving.
         lease_ms: how long it lives unless it is renewed.
@@ -47,6 +48,7 @@ def register_reader(
     """
     check_open(state)
     check_lease(lease_ms)
+    check_id(reader_id)
     row = state.readers.get(reader_id)
     if row is None:
         if not is_frontier(since):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from siltstone.collections.state.limits import LEASE_MS_MAX, NAME_BYTES_MAX, WHO_CHARS_MAX
+from siltstone.collections.state.limits import ID_MAX, LEASE_MS_MAX, NAME_BYTES_MAX, WHO_CHARS_MAX
 from siltstone.core.errors import CollectionDroppedError, CollectionLimitError, CollectionMovedError
 from siltstone.core.records.collection_state import CollectionState, Life
 
@@ -36,6 +36,13 @@ def check_name(name: str) -> str:
     if not 0 < len(name.encode("utf-8")) <= NAME_BYTES_MAX:
         raise ValueError(f"a name has 1 to {NAME_BYTES_MAX} bytes: {name[:60]!r}")
     return name
+
+
+def check_id(number: int) -> int:
+    """Return a random number of a reader or writer. Raises ``ValueError`` if it is none."""
+    if not 0 < number <= ID_MAX:
+        raise ValueError(f"an id is 1 to {ID_MAX}: {number}")
+    return number
 
 
 def check_lease(lease_ms: int, *, least: int = 1) -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from siltstone.collections.state.limits import WRITERS_MAX
 from siltstone.collections.state.refusals import (
+    check_id,
     check_lease,
     check_name,
     check_open,
@@ -47,8 +48,7 @@ def register_writer(
     """
     check_open(state)
     check_lease(lease_ms)
-    if writer_id < 1:
-        raise ValueError("an id of a writer is above 0")
+    check_id(writer_id)
     row = state.writers.get(check_name(name))
     if row is None:
         check_room(state, "writers", len(state.writers), WRITERS_MAX)

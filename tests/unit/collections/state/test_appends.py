@@ -202,6 +202,7 @@ def test_the_last_rows_may_come_with_the_end() -> None:
         (append(runs=(rows(AT_COMMIT, writer=7, born=1),)), errors.BatchExpiredError),
         (append(new=2**63), ValueError),
         (append(sequence=-1), ValueError),
+        (append(sequence=2**63), ValueError),
         (append(writer=""), ValueError),
         (append(writer="x" * 1_025), ValueError),
         (append(lease_ms=2**32), ValueError),

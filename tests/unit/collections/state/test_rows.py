@@ -133,7 +133,7 @@ def test_a_thousand_readers_and_writers_and_256_bookmarks() -> None:
     reader, writer = read()(state, START_MS)[1], write()(state, START_MS)[1]
     full = replace(
         state,
-        readers={n: replace(reader, id=n) for n in range(1_000)},
+        readers={n: replace(reader, id=n) for n in range(1, 1_001)},
         writers={f"{n}": replace(writer, name=f"{n}") for n in range(1_000)},
         bookmarks={f"{n}": Bookmark(name=f"{n}", since=0, token=TOKEN, who="") for n in range(256)},
     )
@@ -256,8 +256,10 @@ def test_what_is_no_frontier_is_refused(value: int) -> None:
 def test_tokens_and_ids_are_what_they_should_be() -> None:
     with pytest.raises(ValueError, match="token"):
         mark(None, b"short", None)(at(), START_MS)
-    with pytest.raises(ValueError, match="id of a writer"):
-        write(0)(at(), START_MS)
+    for number in (0, 2**64):
+        for command in (write(number), read(number)):
+            with pytest.raises(ValueError, match="an id is 1 to"):
+                command(at(), START_MS)
 
 
 def test_texts_for_people_are_cut() -> None:
