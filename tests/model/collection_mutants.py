@@ -72,14 +72,14 @@ MUTANTS = (
     Mutant(
         "since passes readers",
         f"{STATE}frontiers.py",
-        "for reader in state.readers.values()),",
-        "for reader in ()),",
+        "        held = min(held, reader.since)\n",
+        "        pass\n",
     ),
     Mutant(
         "since passes bookmarks",
         f"{STATE}frontiers.py",
-        "for mark in state.bookmarks.values()),",
-        "for mark in ()),",
+        "        held = min(held, mark.since)\n",
+        "        pass\n",
     ),
     Mutant(
         "since reaches the upper",

@@ -109,6 +109,8 @@ def compare_and_append(
     """
     check_name(append.writer)
     check_lease(append.lease_ms, least=0)
+    if not 0 <= append.sequence <= SEQUENCE_MAX:
+        raise ValueError(f"a sequence is 0 to {SEQUENCE_MAX}: {append.sequence}")
     row = state.writers.get(append.writer)
     if row is None and retried:
         raise OutcomeUnknownError(
@@ -159,8 +161,6 @@ def appends_wait(state: CollectionState) -> bool:
 def _check_sequence(
     state: CollectionState, append: CollectionAppend, row: CollectionWriter | None
 ) -> None:
-    if not 0 <= append.sequence <= SEQUENCE_MAX:
-        raise ValueError(f"a sequence is 0 to {SEQUENCE_MAX}: {append.sequence}")
     last = NO_SEQUENCE if row is None else row.sequence
     if append.sequence < last:
         raise CollectionSequenceError(

@@ -10,13 +10,14 @@ from siltstone.core.records.collection_frontier import DONE, HISTORY_ALL, is_fro
 from siltstone.core.records.collection_state import CollectionState
 
 
-def held_since(state: CollectionState) -> tuple[int, str]:
-    """The frontier that the since may not pass, and what holds it; ``DONE`` where nothing does."""
-    holders = [
-        *((reader.since, f"reader {reader.id:016x}") for reader in state.readers.values()),
-        *((mark.since, f"bookmark {mark.name}") for mark in state.bookmarks.values()),
-    ]
-    return min(holders, default=(DONE, ""))
+def held_since(state: CollectionState) -> int:
+    """The frontier that the since may not pass; ``DONE`` where nothing holds it."""
+    held = DONE
+    for reader in state.readers.values():
+        held = min(held, reader.since)
+    for mark in state.bookmarks.values():
+        held = min(held, mark.since)
+    return held
 
 
 def since_by_policy(state: CollectionState) -> int:
@@ -30,7 +31,7 @@ def since_by_policy(state: CollectionState) -> int:
     asked = max(0, state.upper - state.history)
     if asked <= state.since:
         return state.since
-    return max(state.since, min(asked, held_since(state)[0]))
+    return max(state.since, min(asked, held_since(state)))
 
 
 def advance_since(state: CollectionState, now_ms: int, *, to: int) -> tuple[CollectionState, int]:
@@ -50,9 +51,23 @@ def advance_since(state: CollectionState, now_ms: int, *, to: int) -> tuple[Coll
         raise ValueError(f"not a frontier: {to}")
     if to <= state.since:
         return state, state.since
-    limit, holder = min(held_since(state), (max(0, state.upper - 1), "the upper"))
+    limit = min(held_since(state), max(0, state.upper - 1))
     if to > limit:
         raise SinceHeldError(
-            collection=name_of(state), to=to, limit=max(limit, state.since), holder=holder
+            collection=name_of(state),
+            to=to,
+            limit=max(limit, state.since),
+            holder=_holder(state, limit),
         )
     return replace(state, since=to), to
+
+
+def _holder(state: CollectionState, limit: int) -> str:
+    """What keeps the since at ``limit``, for people."""
+    for mark in state.bookmarks.values():
+        if mark.since == limit:
+            return f"bookmark {mark.name}"
+    for reader in state.readers.values():
+        if reader.since == limit:
+            return f"reader {reader.id:016x}"
+    return "the upper"

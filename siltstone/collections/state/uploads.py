@@ -16,6 +16,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.collection_batch import Batches
 from siltstone.core.records.collection_part import CollectionPart
+from siltstone.core.records.collection_rows import CollectionWriter
 from siltstone.core.records.collection_state import CollectionState
 
 
@@ -30,8 +31,10 @@ def check_parts(
             of its writer, which means that it was appended or given up, or it is born later than
             this state.
     """
-    ids = {row.id: row for row in state.writers.values() if row.hold}
     seen: set[PartName] = set()
+    ids: dict[int, CollectionWriter] = {}
+    if any(part.inline is None for part in parts):
+        ids = {row.id: row for row in state.writers.values() if row.hold}
     for part in parts:
         if part.schema_id not in state.schemas:
             raise CollectionSchemaError(

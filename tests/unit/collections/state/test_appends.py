@@ -261,6 +261,8 @@ def test_a_part_is_appended_once_and_only_from_its_writers_hold_on() -> None:
 
 def test_a_writer_that_uploads_under_its_own_name_keeps_its_lease() -> None:
     state = with_uploader(first_state())
+    with pytest.raises(ValueError, match="sequence"):
+        compare_and_append(state, START_MS, append=append(writer="up", sequence=-1))
     with pytest.raises(ValueError, match="lease"):
         compare_and_append(state, START_MS, append=append(writer="up", lease_ms=0))
     state = appended(state, append(writer="up"))
