@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from tests.simulation.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
-PLAY = "from tests.model.test_collection_states import play; play(250, 60, shrinks=False)"
+PLAY = "from tests.model.test_collection_states import play; play(600, 60, shrinks=False)"
 STATE = "collections/state/"
 
 MUTANTS = (

@@ -10,6 +10,7 @@ from tests.support.soak import shared
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mutant", shared(MUTANTS), ids=lambda mutant: mutant.name)
 def test_a_rule_that_is_left_out_is_seen(mutant: Mutant) -> None:
     assert is_seen(mutant)

@@ -104,12 +104,18 @@ class StateMachine(RuleBasedStateMachine):
     def now(self) -> int:
         return self.world.now_ms
 
-    def do(self, command: Command, refusal: Refusal = None, own: Iterable[Any] = ()) -> Any:
-        """Run one command, of which the model has already been told."""
+    def do(
+        self,
+        command: Command,
+        refusal: Refusal = None,
+        own: Iterable[Any] = (),
+        also: Iterable[Command] = (),
+    ) -> Any:
+        """Run a command, and others in the same entry. The model has already been told."""
         before = self.world.state
         own = set(own)
         try:
-            (result,) = self.world.commit(command, readers=own, writers=own)
+            result, *_ = self.world.commit(command, *also, readers=own, writers=own)
         except (errors.SiltstoneError, ValueError) as error:
             found: Refusal = type(error)
             result = None
@@ -282,31 +288,7 @@ class StateMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 3), rows=keys, number=st.integers(1, 3))
     def write_together(self, count: int, rows: list[str], number: int) -> None:
         """Handles of one process wait for one another: their commands are one entry."""
-        commands: list[Command] = []
-        for writer in ("a", "b", "named")[:count]:
-            updates = [Update(key, AT_COMMIT, 1) for key in rows]
-            row = self.model.writers.get(writer)
-            lease_ms = 0 if writer == "named" else row.lease_ms if row else LEASE_MS
-            self.sequences[writer] += 1
-            made = CollectionAppend(
-                writer=writer,
-                sequence=self.sequences[writer],
-                runs=((self.world.put_inline(updates),),),
-                lease_ms=lease_ms,
-                who="a test",
-            )
-            refusal = self.model.append(
-                self.now,
-                writer=writer,
-                sequence=made.sequence,
-                updates=updates,
-                expected=None,
-                new=None,
-                lease_ms=lease_ms,
-                uploads=[],
-            )
-            assert refusal is None
-            commands.append(partial(compare_and_append, append=made))
+        commands = [self.written(writer, rows) for writer in ("a", "b", "named")[:count]]
         since = self.model.since
         assert self.model.register_reader(self.now, number, since, LEASE_MS) is None
         commands.append(
@@ -315,6 +297,32 @@ class StateMachine(RuleBasedStateMachine):
         self.world.commit(*commands)
         self.model.committed(self.now)
         self.check()
+
+    def written(self, writer: str, rows: list[str]) -> Command:
+        """An append that must succeed, and of which the model is told."""
+        updates = [Update(key, AT_COMMIT, 1) for key in rows]
+        row = self.model.writers.get(writer)
+        lease_ms = 0 if writer == "named" else row.lease_ms if row else LEASE_MS
+        self.sequences[writer] += 1
+        made = CollectionAppend(
+            writer=writer,
+            sequence=self.sequences[writer],
+            runs=((self.world.put_inline(updates),),),
+            lease_ms=lease_ms,
+            who="a test",
+        )
+        refusal = self.model.append(
+            self.now,
+            writer=writer,
+            sequence=made.sequence,
+            updates=updates,
+            expected=None,
+            new=None,
+            lease_ms=lease_ms,
+            uploads=[],
+        )
+        assert refusal is None
+        return partial(compare_and_append, append=made)
 
     @precondition(lambda self: self.last is not None)
     @rule()
@@ -464,11 +472,11 @@ class StateMachine(RuleBasedStateMachine):
     def compact_now(self, whole: bool, start: int, count: int, how: str) -> None:
         self.compact(whole, start, count, how)
         if self.merges:
-            self.replace(newest_first=True)
+            self.replace(newest_first=True, together=how == "inline")
 
     @precondition(lambda self: self.merges)
-    @rule(newest_first=st.booleans())
-    def replace(self, newest_first: bool) -> None:
+    @rule(newest_first=st.booleans(), together=st.booleans())
+    def replace(self, newest_first: bool, together: bool = False) -> None:
         inputs, output = self.merges.pop(-1 if newest_first else 0)
         refusal = self.model.closed()
         items = self.world.state.batches.items
@@ -487,7 +495,10 @@ class StateMachine(RuleBasedStateMachine):
                 refusal = errors.BatchExpiredError
         if not refusal and is_there and output not in items and row is not None and uploads:
             row.hold = max(row.hold, uploads[0].born + 1)
-        self.do(partial(replace_batches, inputs=inputs, output=output), refusal)
+        also = []
+        if together and not refusal and self.model.upper != DONE:
+            also = [self.written("a", ["p"]), self.written("b", ["q"])]
+        self.do(partial(replace_batches, inputs=inputs, output=output), refusal, also=also)
 
     # --- rollups, garbage, time -------------------------------------------------------------------
 
@@ -614,7 +625,7 @@ def play(examples: int, steps: int, *, shrinks: bool = True) -> None:
 
 
 def test_states() -> None:
-    play(120, 60)
+    play(100, 60)
 
 
 @pytest.mark.soak
