@@ -1,0 +1,202 @@
+"""The schema of a collection: flat columns, the key first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow
+from pyarrow import types
+
+from siltstone.core.errors import CollectionSchemaError, CorruptDataError
+from siltstone.core.records.collection_rows import SCHEMA_BYTES_MAX
+
+TIME: Final = "_time"
+DIFF: Final = "_diff"
+"""Columns of updates, after those of the schema; both are int64 and hold no nulls."""
+
+COLUMNS_MAX: Final = 2**16 - 1
+"""The record of a schema counts the columns of its key in 16 bits."""
+
+_TAKEN: Final = (
+    types.is_boolean,
+    types.is_integer,
+    types.is_floating,
+    types.is_decimal,
+    types.is_date32,
+    types.is_time,
+    types.is_timestamp,
+    types.is_string,
+    types.is_large_string,
+    types.is_binary,
+    types.is_large_binary,
+    types.is_fixed_size_binary,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSchema:
+    """The columns of a collection. Made by ``row_schema``, ``evolved`` or ``from_bytes``.
+
+    Attributes:
+        arrow: the columns, those of the key first. Columns of the key hold no nulls; there is no
+            metadata.
+        key_columns: how many columns make the key, 1 at least.
+    """
+
+    arrow: pyarrow.Schema
+    key_columns: int
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns, in order."""
+        return list(self.arrow.names)
+
+    @property
+    def key(self) -> list[str]:
+        """Names of the columns of the key."""
+        return self.names[: self.key_columns]
+
+    def to_bytes(self) -> bytes:
+        """The columns as Arrow serializes them, for the record of a schema."""
+        return bytes(self.arrow.serialize())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, key_columns: int, *, where: str) -> RowSchema:
+        """Return the schema that ``to_bytes`` gave.
+
+        Raises:
+            CorruptDataError: these bytes are no schema of a collection; ``where`` is named.
+        """
+        try:
+            arrow = pyarrow.ipc.read_schema(pyarrow.py_buffer(data))
+            key = arrow.names[:key_columns]
+            schema = row_schema(arrow, key)
+        except (pyarrow.ArrowException, OSError, ValueError, CollectionSchemaError) as error:
+            raise CorruptDataError("bytes are no schema of a collection", where=where) from error
+        if schema.arrow != arrow or len(key) != key_columns:
+            raise CorruptDataError("bytes are no schema of a collection", where=where)
+        return schema
+
+
+def row_schema(columns: pyarrow.Schema, key: Sequence[str]) -> RowSchema:
+    """Return the schema of a collection: ``columns``, with those of ``key`` first and not null.
+
+    Metadata of the schema and of its columns is left out.
+
+    Args:
+        columns: flat: booleans, integers, floats, decimals, dates, times, timestamps, strings and
+            binaries.
+        key: names of the columns that rows are sorted by, one at least; no floats among them.
+
+    Raises:
+        CollectionSchemaError: a column or the key cannot be; the message names it and a way out.
+    """
+    if not isinstance(columns, pyarrow.Schema):
+        raise TypeError(f"a schema is a pyarrow.Schema, not {type(columns).__name__}")
+    if isinstance(key, str):
+        raise TypeError("a key is a sequence of names, not one str")
+    fields: dict[str, pyarrow.Field] = {}
+    for field in columns:
+        _check_column(field, fields)
+        fields[field.name] = field.remove_metadata()
+    _check_key(fields, key)
+    first = [fields[name].with_nullable(False) for name in key]
+    rest = [field for name, field in fields.items() if name not in set(key)]
+    schema = RowSchema(pyarrow.schema([*first, *rest]), len(key))
+    size = len(schema.to_bytes())
+    if len(fields) > COLUMNS_MAX or size > SCHEMA_BYTES_MAX:
+        raise CollectionSchemaError(
+            "schema is too large; use fewer columns or shorter names",
+            columns=len(fields),
+            bytes=size,
+            limit=SCHEMA_BYTES_MAX,
+        )
+    return schema
+
+
+def evolved(schema: RowSchema, columns: pyarrow.Schema) -> RowSchema:
+    """Return ``schema`` with the columns that only ``columns`` has; all of these are nullable.
+
+    Args:
+        schema: as it is.
+        columns: every column of ``schema`` as it is there, in any order, and the new ones.
+
+    Returns:
+        ``schema`` itself where nothing is new.
+
+    Raises:
+        CollectionSchemaError: a column is dropped or changed, or a new one allows no nulls.
+    """
+    wanted = row_schema(columns, schema.key).arrow
+    for field in schema.arrow:
+        if field.name not in wanted.names:
+            raise CollectionSchemaError(
+                "a column cannot be dropped; keep it", column=repr(field.name)
+            )
+        new = wanted.field(field.name)
+        if new != field:
+            raise CollectionSchemaError(
+                "a column cannot change; add a column of another name",
+                column=repr(field.name),
+                now=_text(field),
+                wanted=_text(new),
+            )
+    added = [field for field in wanted if field.name not in schema.arrow.names]
+    for field in added:
+        if not field.nullable:
+            raise CollectionSchemaError(
+                "older rows have no value for a new column; make it nullable",
+                column=repr(field.name),
+            )
+    if not added:
+        return schema
+    return row_schema(pyarrow.schema([*schema.arrow, *added]), schema.key)
+
+
+def _text(field: pyarrow.Field) -> str:
+    return f"{field.type}" if field.nullable else f"{field.type} not null"
+
+
+def _check_column(field: pyarrow.Field, before: dict[str, Any]) -> None:
+    column = repr(field.name)
+    if not field.name:
+        raise CollectionSchemaError("a column has no name; give it one", column=column)
+    if field.name in before:
+        raise CollectionSchemaError("two columns have one name; rename one", column=column)
+    if field.name in (TIME, DIFF):
+        raise CollectionSchemaError("this name is reserved; rename the column", column=column)
+    if not any(taken(field.type) for taken in _TAKEN):
+        raise CollectionSchemaError(_way_out(field.type), column=column, type=field.type)
+
+
+def _way_out(kind: pyarrow.DataType) -> str:
+    if types.is_date64(kind):
+        return "dates are date32; use pyarrow.date32()"
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return "views are not stored; use pyarrow.string() or pyarrow.binary()"
+    if types.is_dictionary(kind):
+        return "dictionaries are not stored; use the type of their values"
+    if types.is_duration(kind):
+        return "durations are not stored; use pyarrow.int64()"
+    if types.is_nested(kind):
+        return "columns are flat; store nested values as JSON in a string"
+    return "columns of this type are not stored; use another"
+
+
+def _check_key(fields: dict[str, pyarrow.Field], key: Sequence[str]) -> None:
+    if not key:
+        raise CollectionSchemaError("a key has one column at least; name one", key="()")
+    if len(set(key)) != len(key):
+        raise CollectionSchemaError("a key names each column once", key=tuple(key))
+    for name in key:
+        if name not in fields:
+            raise CollectionSchemaError(
+                "the key names a column that is not there; add it, or choose another",
+                column=repr(name),
+            )
+        if types.is_floating(fields[name].type):
+            raise CollectionSchemaError(
+                "a key has no floats; use an integer or a decimal", column=repr(name)
+            )
