@@ -64,6 +64,7 @@ ELSEWHERE = {
     "events.md": "bytes of applications, with none",
     "export.md": "test_export_format.py",
     "stream-offset.md": "test_stream_offset.py",
+    "collection-part.md": "Parquet and Arrow, and a row in the state",
     "collection-change.md": "in entries: a collection has a format",
     "cached-block.md": "a cache: what is newer is a miss",
 }
