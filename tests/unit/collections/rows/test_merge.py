@@ -166,6 +166,28 @@ def test_a_key_larger_than_memory_is_merged_some_at_a_time(monkeypatch: pytest.M
     assert 200 <= sizes[1] < 600
 
 
+@pytest.mark.parametrize("memory", [2**12, 2**14, 2**20])
+def test_rows_of_a_key_cancel_across_row_groups(
+    memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_file, "GROUP_ROWS", 4)
+    monkeypatch.setattr(stored_run_module, "FEW_ROWS", 0)
+    monkeypatch.setattr(merge_module, "FEW_BYTES", 0)
+    schema = schema_of([pyarrow.int64()], [pyarrow.int64()])
+    place = PartPlace()
+    rows = [(number // 7, number % 7) for number in range(210)]  # keys begin inside of groups
+    batches = [
+        [Update(row, 0, diff) for row in order]
+        for diff, order in ((1, rows), (-1, [*reversed(rows)][:140]), (1, rows[::3]))
+    ]
+    runs = [put(place, schema, batch) for batch in batches]
+    parts = merge_runs(runs, {ID: schema}, ID, place.read, since=0, memory=memory)
+    found = updates_of(schema, table_of_run(place, schema, place.put_run(parts)))
+    wanted = sums_from([update for batch in batches for update in batch], 0)
+    assert sums_from(found, 0) == wanted
+    assert len(found) == len(wanted)
+
+
 def test_a_sum_beyond_64_bits_is_refused_and_not_wrapped() -> None:
     place = PartPlace()
     batches = [[Update((1,), 0, 2**62)], [Update((1,), 0, 2**62)], [Update((2,), 0, -1)]]

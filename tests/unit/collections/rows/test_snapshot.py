@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from siltstone.collections.rows import key_ranges as key_ranges_module
 from siltstone.collections.rows import open_part as open_part_module
+from siltstone.collections.rows import part_file
 from siltstone.collections.rows import snapshot as snapshot_module
+from siltstone.collections.rows import stored_run as stored_run_module
 from siltstone.collections.rows.changes import read_changes
 from siltstone.collections.rows.encode_parts import encode_updates
 from siltstone.collections.rows.row_schema import DIFF, RowSchema, evolved
@@ -78,6 +80,8 @@ def test_a_snapshot_is_the_sum_of_all_updates_up_to_its_time(
     place = PartPlace()
     with pytest.MonkeyPatch.context() as patch:
         if small:
+            patch.setattr(part_file, "GROUP_ROWS", 2)
+            patch.setattr(stored_run_module, "FEW_ROWS", 0)
             patch.setattr(open_part_module, "WHOLE_BYTES", 0)
             patch.setattr(open_part_module, "SHOWN_BYTES", 1)
             patch.setattr(snapshot_module, "SPLIT_BYTES", 300)
