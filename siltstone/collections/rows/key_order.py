@@ -27,7 +27,7 @@ Key = tuple[Any, ...]
 """Values of the columns of a key, as Python orders them: bytes for strings, numbers for times."""
 
 SAMPLE_ROWS: Final = 16_384
-REPEATED: Final = 4
+REPEATED: Final = 2
 """A string is looked up before rows are sorted if each one comes so often in the first rows."""
 
 _NUMBERS: Final = {1: pyarrow.int8(), 2: pyarrow.int16(), 4: pyarrow.int32(), 8: pyarrow.int64()}

@@ -196,7 +196,10 @@ def test_a_sum_beyond_64_bits_is_refused_and_not_wrapped() -> None:
         list(merge_runs(runs, {ID: NUMBERS}, ID, place.read, since=0))
 
 
-def test_a_merge_that_loses_a_row_is_seen_by_its_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bounds", [EVERYTHING, Bounds(low=b"\0")])
+def test_a_merge_that_loses_a_row_is_seen_by_its_sum(
+    bounds: Bounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = PartPlace()
     batches = [[Update((1,), 0, 2)], [Update((2,), 0, 1), Update((3,), 0, -1)]]
     runs = [put(place, NUMBERS, batch) for batch in batches]
@@ -206,7 +209,7 @@ def test_a_merge_that_loses_a_row_is_seen_by_its_sum(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(merge_module, "consolidate", losing)
     with pytest.raises(CorruptDataError, match="another sum of diffs"):
-        list(merge_runs(runs, {ID: NUMBERS}, ID, place.read, since=0))
+        list(merge_runs(runs, {ID: NUMBERS}, ID, place.read, since=0, bounds=bounds))
 
 
 def test_rows_that_sum_to_something_else_than_their_part_says_are_seen() -> None:

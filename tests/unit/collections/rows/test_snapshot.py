@@ -195,6 +195,27 @@ def test_where_rows_may_cancel_splits_are_ranges_of_keys(monkeypatch: pytest.Mon
     assert sorted(value for values in again for value in values) == list(range(rows // 2, rows))
 
 
+def test_rows_of_a_key_larger_than_memory_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_file, "GROUP_ROWS", 2)
+    monkeypatch.setattr(stored_run_module, "FEW_ROWS", 0)
+    monkeypatch.setattr(snapshot_module, "MERGE_BYTES", 1)
+    schema = schema_of([pyarrow.int64()], [pyarrow.int64()])
+    place = PartPlace()
+    rows = [(7, number) for number in range(30)]
+    batches = [
+        [Update((1, 1), 0, 1), *(Update(row, 0, 1) for row in rows), Update((9, 9), 0, 1)],
+        [Update((2, 2), 0, 1), *(Update(row, 0, -1) for row in reversed(rows[:20]))],
+    ]
+    runs = [
+        place.put_run(encode_updates(table_of(schema, batch), schema, ID, inline=False))
+        for batch in batches
+    ]
+    splits = plan_snapshot(runs, {ID: schema}, ID, as_of=0)
+    found = rows_read(splits, place, schema)
+    assert found == counts_at([update for batch in batches for update in batch], 0)
+    assert len(found) == 13
+
+
 def test_a_row_comes_as_often_as_it_counts_some_at_a_time() -> None:
     place = PartPlace()
     runs = runs_of(place, NUMBERS, [[Update((1,), 0, 200_000), Update((2,), 0, 1)]], inline=True)
