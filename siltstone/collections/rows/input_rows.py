@@ -13,7 +13,7 @@ import pyarrow
 from pyarrow import compute, types
 
 from siltstone.collections.rows.row_schema import DIFF, TIME, RowSchema
-from siltstone.core.errors import CollectionSchemaError
+from siltstone.core.errors import CollectionSchemaError, UpdateTimeError
 from siltstone.core.records.collection_frontier import TIME_MAX
 
 Rows = Any
@@ -70,14 +70,14 @@ def table_of_updates(schema: RowSchema, rows: Rows) -> pyarrow.Table:
     """Return ``rows``, which have ``_time`` and ``_diff``, as a table of ``schema`` and these two.
 
     Raises:
-        TypeError, CollectionSchemaError: as for ``table_of_rows``; a time that is below 0 or above
-            2^63-2, too.
+        TypeError, CollectionSchemaError: as for ``table_of_rows``.
+        UpdateTimeError: a time is below 0 or above 2^63-2.
     """
     table = _table((*schema.arrow, *_UPDATE_FIELDS), rows)
     if len(table):
         bounds = compute.min_max(table[TIME]).as_py()
         if bounds["min"] < 0 or bounds["max"] > TIME_MAX:
-            raise CollectionSchemaError("times are from 0 to 2^63-2", column=repr(TIME), **bounds)
+            raise UpdateTimeError("times are from 0 to 2^63-2", column=repr(TIME), **bounds)
     return table
 
 

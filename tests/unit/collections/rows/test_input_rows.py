@@ -17,7 +17,7 @@ from siltstone.collections.rows.input_rows import (
     table_of_updates,
 )
 from siltstone.collections.rows.row_schema import DIFF, RowSchema, row_schema
-from siltstone.core.errors import CollectionSchemaError
+from siltstone.core.errors import CollectionSchemaError, UpdateTimeError
 
 SCHEMA = row_schema(
     pyarrow.schema(
@@ -230,7 +230,10 @@ def test_changes_are_rows_that_come_and_rows_that_go() -> None:
 def test_updates_have_times_and_diffs() -> None:
     update = {**ROWS[0], "_time": 2**63 - 2, "_diff": -(2**63)}
     assert table_of_updates(SCHEMA, [update]).to_pylist() == [update]
-    for wrong in ({"_time": -1}, {"_time": 2**63 - 1}, {"_diff": None}, {"_time": 1.0}):
+    for number in (-1, 2**63 - 1):
+        with pytest.raises(UpdateTimeError, match="column='_time'"):
+            table_of_updates(SCHEMA, [{**update, "_time": number}])
+    for wrong in ({"_diff": None}, {"_time": 1.0}):
         with pytest.raises(CollectionSchemaError, match=f"column='{next(iter(wrong))}'"):
             table_of_updates(SCHEMA, [{**update, **wrong}])
     with pytest.raises(CollectionSchemaError, match="missing"):
