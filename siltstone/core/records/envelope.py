@@ -47,6 +47,7 @@ class RecordKind(IntEnum):
     ENTRY = 20
     ROLLUP = 21
     COLLECTION_STATE = 22
+    COLLECTION_CONSENSUS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,234 @@
+"""The collections of a store, for asyncio: made, found, renamed and dropped. Nothing is claimed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow
+
+from siltstone.collections.async_collection import AsyncCollection
+from siltstone.collections.catalog import Catalog, CatalogRow, catalog_row, check_name
+from siltstone.collections.consensus.objects import ObjectConsensus
+from siltstone.collections.consensus_choice import check_choice
+from siltstone.collections.housekeeping import Housekeeping
+from siltstone.collections.place import CollectionSettings, Place
+from siltstone.collections.rows.row_schema import row_schema
+from siltstone.collections.state.diffs import diff_of
+from siltstone.collections.state.lives import drop
+from siltstone.collections.state.next_state import next_state
+from siltstone.core.consensus import Opened
+from siltstone.core.environment import Environment, SystemEnvironment
+from siltstone.core.errors import ClosedError
+from siltstone.core.records.collection_frontier import HISTORY_ALL
+from siltstone.core.records.collection_state import Times, encode_state
+from siltstone.core.storage.uncancellable import run_whole
+from siltstone.store.store_assembly import OPEN_POOL, Assembly, assembled
+
+_UNITS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_TIMES: Final = {"ms": Times.MILLISECONDS, "count": Times.COUNT}
+
+
+async def open_async_collections(
+    path: Path | str,
+    *,
+    settings: CollectionSettings | None = None,
+    environment: Environment | None = None,
+) -> AsyncCollections:
+    """Open the collections of the store whose settings file, or folder, is ``path``.
+
+    Claims nothing: any number of processes may have them open, next to an owner of the store.
+
+    Args:
+        path: a settings file, or the folder that holds ``siltstone.yaml``.
+        settings: how this process uses them.
+        environment: gives time, randomness and threads; ``None`` means the real world.
+
+    Raises:
+        StoreNotFoundError: there is no settings file, or no store on long-term storage.
+        SettingsError: the settings file is wrong.
+        CapabilityError: long-term storage has no whole creates.
+        CollectionError: the store's collections use another consensus.
+        ChunkError: long-term storage did not answer.
+    """
+    world = SystemEnvironment() if environment is None else environment
+    assembly = await run_whole(world, OPEN_POOL, partial(assembled, path, world), Assembly.close)
+    place = await run_whole(
+        world,
+        OPEN_POOL,
+        partial(_place, assembly, settings or CollectionSettings()),
+        lambda made: made.storage.close(),
+    )
+    return AsyncCollections(place, assembly)
+
+
+def _place(assembly: Assembly, settings: CollectionSettings) -> Place:
+    storage = assembly.new_storage()
+    try:
+        consensus = ObjectConsensus(storage, assembly.environment)
+        check_choice(storage, "objects")
+    except BaseException:
+        storage.close()
+        raise
+    return Place(
+        storage=storage,
+        consensus=consensus,
+        environment=assembly.environment,
+        settings=settings,
+        store_id=assembly.manifest.store_id,
+        who=assembly.owner,
+    )
+
+
+class AsyncCollections:
+    """All collections of a store. Made by ``open_async_collections``; used on its loop.
+
+    Args:
+        place: where they are.
+        assembly: of the store; closed here.
+    """
+
+    def __init__(self, place: Place, assembly: Assembly) -> None:
+        self._place = place
+        self._assembly = assembly
+        self._open: dict[bytes, Housekeeping] = {}
+        self._handles: list[AsyncCollection] = []
+        self._opening = asyncio.Lock()
+        self._is_closed = False
+
+    async def create(
+        self,
+        name: str,
+        schema: pyarrow.Schema,
+        *,
+        key: Sequence[str],
+        history: str | int = "all",
+        times: str = "ms",
+    ) -> AsyncCollection:
+        """Make a collection.
+
+        Args:
+            name: 1 to 255 bytes of printable UTF-8.
+            schema: flat columns of Arrow.
+            key: names of the columns that rows are sorted by; no floats, no nulls.
+            history: how far back it can be read: a time such as ``"7d"``, ``"12h"``, ``"30min"``, a
+                count of times, or ``"all"``.
+            times: ``"ms"``: an append without a time has the present one, in milliseconds since
+                1970. ``"count"``: each append has the next number.
+
+        Raises:
+            CollectionExistsError: the name is taken.
+            CollectionSchemaError: a column or the key cannot be; the message names it.
+            ValueError: the name, history or times are not as described.
+        """
+        if times not in _TIMES:
+            raise ValueError(f"times are 'ms' or 'count', not {times!r}")
+        columns = row_schema(schema, key)
+        row = CatalogRow(
+            name=check_name(name),
+            id=self._place.environment.uuid(),
+            columns=columns.to_bytes(),
+            key_columns=columns.key_columns,
+            times=_TIMES[times],
+            history=_history(history, times),
+            created_ms=self._place.now_ms(),
+        )
+        await (await self._catalog()).add(row)
+        return await self._handle(row)
+
+    async def collection(self, name: str) -> AsyncCollection:
+        """Return the collection of this name. Raises ``CollectionNotFoundError``."""
+        return await self._handle(await (await self._catalog()).row(name))
+
+    async def list(self) -> list[str]:
+        """Names of all collections, in order."""
+        return list(await (await self._catalog()).rows())
+
+    async def rename(self, name: str, new: str) -> None:
+        """Give a collection another name; handles of it go on.
+
+        Raises:
+            CollectionNotFoundError: there is no ``name``.
+            CollectionExistsError: ``new`` is taken.
+        """
+        await (await self._catalog()).rename(name, new)
+
+    async def drop(self, name: str) -> None:
+        """Drop a collection for ever: its name is free, its rows are deleted.
+
+        Raises:
+            CollectionNotFoundError: there is none of this name.
+        """
+        row = await (await self._catalog()).remove(name)
+        housekeeping = await self._opened(row)
+        await housekeeping.shared.run(drop)
+
+    async def close(self) -> None:
+        """End all handles. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await asyncio.gather(*(handle.close() for handle in self._handles))
+        await asyncio.gather(*(one.close() for one in self._open.values()))
+        await self._place.ask(self._place.storage.close)
+        await self._place.ask(self._assembly.close)
+        self._place.environment.close()
+
+    async def __aenter__(self) -> AsyncCollections:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _catalog(self) -> Catalog:
+        return Catalog(await self._handle(catalog_row()))
+
+    async def _handle(self, row: CatalogRow) -> AsyncCollection:
+        housekeeping = await self._opened(row)
+        for handle in self._handles:
+            if handle.id == row.id and handle.name == row.name:
+                return handle
+        handle = AsyncCollection(row.name, housekeeping.shared, self._place, housekeeping)
+        self._handles.append(handle)
+        return handle
+
+    async def _opened(self, row: CatalogRow) -> Housekeeping:
+        if self._is_closed:
+            raise ClosedError("the collections were closed")
+        async with self._opening:
+            if row.id not in self._open:
+                opened = await self._place.ask(lambda: _begun(self._place, row))
+                self._open[row.id] = Housekeeping(self._place, opened)
+            return self._open[row.id]
+
+
+def _begun(place: Place, row: CatalogRow) -> Opened:
+    """Open a collection; give it its first entry if it has none. Blocking."""
+    opened = place.consensus.open(row.id)
+    if opened is not None:
+        return opened
+    before = row.initial_state()
+    rollup = place.consensus.put_rollup(row.id, 0, encode_state(before))
+    after = next_state(before, replace(before, rollups={0: rollup}), place.now_ms())
+    return place.consensus.begin(row.id, rollup, diff_of(before, after, actor=place.who))
+
+
+def _history(history: str | int, times: str) -> int:
+    if history == "all":
+        return HISTORY_ALL
+    if isinstance(history, str):
+        digits = history.rstrip("abcdefghijklmnopqrstuvwxyz")
+        unit = history[len(digits) :]
+        if not digits.isdecimal() or unit not in _UNITS or times != "ms":
+            raise ValueError(
+                f"history is 'all', a count of times, or with times in 'ms' one such as '7d': "
+                f"{history!r}"
+            )
+        history = int(digits) * _UNITS[unit]
+    if not 1 <= history < HISTORY_ALL:
+        raise ValueError(f"history is 1 or more: {history}")
+    return history

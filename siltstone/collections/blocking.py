@@ -1,0 +1,357 @@
+"""Collections for blocking callers, on any thread. Each verb is that of the class for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow
+
+from siltstone.collections.async_collections import AsyncCollections, open_async_collections
+from siltstone.core.closed_on_exit import Closing
+from siltstone.store.blocking.background_loop import BackgroundLoop
+
+if TYPE_CHECKING:
+    import pandas
+
+    from siltstone.collections.async_bookmark import AsyncBookmark
+    from siltstone.collections.async_collection import AsyncCollection, CollectionInfo
+    from siltstone.collections.async_snapshot import AsyncCollectionSnapshot
+    from siltstone.collections.async_subscription import AsyncSubscription, Changes
+    from siltstone.collections.async_writer import (
+        AppendResult,
+        AsyncCollectionWriter,
+        CollectionBatchRows,
+    )
+    from siltstone.collections.place import CollectionSettings
+    from siltstone.collections.rows.input_rows import Rows
+    from siltstone.collections.rows.snapshot import Split
+    from siltstone.core.environment import Environment
+
+
+def open_collections(
+    path: Path | str,
+    *,
+    settings: CollectionSettings | None = None,
+    environment: Environment | None = None,
+) -> Collections:
+    """Open the collections of a store. See ``open_async_collections``."""
+    loop = BackgroundLoop("siltstone-collections")
+    try:
+        opened = loop.run(open_async_collections(path, settings=settings, environment=environment))
+    except BaseException:
+        loop.close()
+        raise
+    return Collections(loop, opened)
+
+
+class CollectionSnapshot(Closing):
+    """The rows of a collection at one time. See ``AsyncCollectionSnapshot``."""
+
+    def __init__(self, loop: BackgroundLoop, snapshot: AsyncCollectionSnapshot) -> None:
+        self._loop = loop
+        self._snapshot = snapshot
+
+    @property
+    def as_of(self) -> int | None:
+        """The time; ``None`` where nothing was appended yet."""
+        return self._snapshot.as_of
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """Schema of the rows."""
+        return self._snapshot.schema
+
+    def splits(self) -> tuple[Split, ...]:
+        """Shares of the rows, which pickle."""
+        return self._snapshot.splits()
+
+    def batches(self) -> Iterator[pyarrow.RecordBatch]:
+        """Yield all rows, some at a time, in constant memory."""
+        yield from self._loop.iterate(self._snapshot.batches, batch=1)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All rows as one table."""
+        return self._loop.run(self._snapshot.to_arrow())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All rows as a data frame of pandas."""
+        return self._loop.run(self._snapshot.to_pandas())
+
+    def close(self) -> None:
+        """Hold nothing any more. Idempotent."""
+        self._loop.run(self._snapshot.close())
+
+
+class Subscription(Closing):
+    """What changes in a collection, in the order of times. See ``AsyncSubscription``."""
+
+    def __init__(self, loop: BackgroundLoop, subscription: AsyncSubscription) -> None:
+        self._loop = loop
+        self._subscription = subscription
+
+    @property
+    def frontier(self) -> int:
+        """Where the next changes begin."""
+        return self._subscription.frontier
+
+    def __iter__(self) -> Iterator[Changes]:
+        return self
+
+    def __next__(self) -> Changes:
+        changes = self._loop.run(_next(self._subscription))
+        if changes is None:
+            raise StopIteration
+        return changes
+
+    def close(self) -> None:
+        """Hold nothing any more. Idempotent."""
+        self._loop.run(self._subscription.close())
+
+
+async def _next(subscription: AsyncSubscription) -> Changes | None:
+    return await anext(subscription, None)
+
+
+class CollectionBookmark:
+    """A bookmark that this process may move. See ``AsyncBookmark``."""
+
+    def __init__(self, loop: BackgroundLoop, bookmark: AsyncBookmark) -> None:
+        self._loop = loop
+        self._bookmark = bookmark
+
+    @property
+    def name(self) -> str:
+        """Its name in the collection."""
+        return self._bookmark.name
+
+    @property
+    def since(self) -> int:
+        """The time from which on history stays."""
+        return self._bookmark.since
+
+    @property
+    def token(self) -> bytes:
+        """16 bytes, by which it is moved."""
+        return self._bookmark.token
+
+    def advance(self, to: int) -> None:
+        """Let history below ``to`` go."""
+        self._loop.run(self._bookmark.advance(to))
+
+    def remove(self) -> None:
+        """End the promise."""
+        self._loop.run(self._bookmark.remove())
+
+
+class CollectionWriter:
+    """Appends under one name, exactly once. See ``AsyncCollectionWriter``."""
+
+    def __init__(self, loop: BackgroundLoop, writer: AsyncCollectionWriter) -> None:
+        self._loop = loop
+        self._writer = writer
+
+    @property
+    def name(self) -> str:
+        """The name, the same in each process that continues its work."""
+        return self._writer.name
+
+    @property
+    def sequence(self) -> int:
+        """The last sequence that this process knows of; -1 before the first append."""
+        return self._writer.sequence
+
+    def append(
+        self,
+        rows: Rows = (),
+        *,
+        sequence: int,
+        remove: Rows | None = None,
+        expected_upper: int | None = None,
+    ) -> AppendResult:
+        """Append rows; a repeat of the sequence returns what the first call returned."""
+        return self._loop.run(
+            self._writer.append(
+                rows, sequence=sequence, remove=remove, expected_upper=expected_upper
+            )
+        )
+
+    def compare_and_append(
+        self, updates: Rows, *, expected_upper: int, new_upper: int, sequence: int
+    ) -> AppendResult:
+        """Append updates with their own times."""
+        return self._loop.run(
+            self._writer.compare_and_append(
+                updates, expected_upper=expected_upper, new_upper=new_upper, sequence=sequence
+            )
+        )
+
+    def append_batches(
+        self, batches: Sequence[CollectionBatchRows], *, sequence: int
+    ) -> AppendResult:
+        """Append what was uploaded, by whatever process."""
+        return self._loop.run(self._writer.append_batches(batches, sequence=sequence))
+
+
+class Collection:
+    """A table of rows that changes over time. See ``AsyncCollection``."""
+
+    def __init__(self, loop: BackgroundLoop, collection: AsyncCollection) -> None:
+        self._loop = loop
+        self._collection = collection
+
+    def __repr__(self) -> str:
+        return f"Collection({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """Its name, as it was looked up."""
+        return self._collection.name
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """The columns as this process last saw them."""
+        return self._collection.schema.arrow
+
+    def append(
+        self, rows: Rows = (), *, remove: Rows | None = None, expected_upper: int | None = None
+    ) -> AppendResult:
+        """Append rows, and take others away, at one time."""
+        return self._loop.run(
+            self._collection.append(rows, remove=remove, expected_upper=expected_upper)
+        )
+
+    def compare_and_append(
+        self, updates: Rows, *, expected_upper: int, new_upper: int
+    ) -> AppendResult:
+        """Append updates with the columns ``_time`` and ``_diff``."""
+        return self._loop.run(
+            self._collection.compare_and_append(
+                updates, expected_upper=expected_upper, new_upper=new_upper
+            )
+        )
+
+    def finish(self) -> None:
+        """Say that no more updates come."""
+        self._loop.run(self._collection.finish())
+
+    def batch(self, rows: Rows, *, remove: Rows | None = None) -> CollectionBatchRows:
+        """Upload rows, to be appended later, here or elsewhere."""
+        return self._loop.run(self._collection.batch(rows, remove=remove))
+
+    def append_batches(
+        self, batches: Sequence[CollectionBatchRows], *, expected_upper: int | None = None
+    ) -> AppendResult:
+        """Append what was uploaded, all at one time."""
+        return self._loop.run(
+            self._collection.append_batches(batches, expected_upper=expected_upper)
+        )
+
+    def writer(self, name: str) -> CollectionWriter:
+        """A writer whose appends count once for each sequence."""
+        return CollectionWriter(self._loop, self._collection.writer(name))
+
+    def snapshot(
+        self,
+        as_of: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        diffs: bool = False,
+        lease: bool = False,
+        timeout_s: float | None = None,
+    ) -> CollectionSnapshot:
+        """Plan a read of all rows at one time."""
+        snapshot = self._loop.run(
+            self._collection.snapshot(
+                as_of, columns=columns, diffs=diffs, lease=lease, timeout_s=timeout_s
+            )
+        )
+        return CollectionSnapshot(self._loop, snapshot)
+
+    def listen(
+        self, frontier: int | None = None, *, until: int | None = None, lease: bool = True
+    ) -> Subscription:
+        """Follow what changes from ``frontier`` on; from now on if not given."""
+        made = self._loop.run(self._collection.listen(frontier, until=until, lease=lease))
+        return Subscription(self._loop, made)
+
+    def subscribe(self, as_of: int | None = None, *, until: int | None = None) -> Subscription:
+        """Follow the collection from its rows at ``as_of`` on."""
+        made = self._loop.run(self._collection.subscribe(as_of, until=until))
+        return Subscription(self._loop, made)
+
+    def bookmark(self, name: str, *, since: int | None = None) -> CollectionBookmark:
+        """Set a bookmark, or take it over."""
+        made = self._loop.run(self._collection.bookmark(name, since=since))
+        return CollectionBookmark(self._loop, made)
+
+    def advance_since(self, to: int) -> int:
+        """Let history below ``to`` go; return the since."""
+        return self._loop.run(self._collection.advance_since(to))
+
+    def evolve(self, schema: pyarrow.Schema) -> None:
+        """Add nullable columns."""
+        self._loop.run(self._collection.evolve(schema))
+
+    def info(self) -> CollectionInfo:
+        """What the collection is at this moment."""
+        return self._loop.run(self._collection.info())
+
+    def compact(self) -> None:
+        """Merge all batches into one."""
+        self._loop.run(self._collection.compact())
+
+    def collect(self) -> int:
+        """Delete what nothing needs any more."""
+        return self._loop.run(self._collection.collect())
+
+    def sweep(self) -> int:
+        """Delete what died processes left."""
+        return self._loop.run(self._collection.sweep())
+
+
+class Collections(Closing):
+    """All collections of a store. See ``AsyncCollections``."""
+
+    def __init__(self, loop: BackgroundLoop, collections: AsyncCollections) -> None:
+        self._loop = loop
+        self._collections = collections
+
+    def create(
+        self,
+        name: str,
+        schema: pyarrow.Schema,
+        *,
+        key: Sequence[str],
+        history: str | int = "all",
+        times: str = "ms",
+    ) -> Collection:
+        """Make a collection."""
+        made = self._loop.run(
+            self._collections.create(name, schema, key=key, history=history, times=times)
+        )
+        return Collection(self._loop, made)
+
+    def collection(self, name: str) -> Collection:
+        """Return the collection of this name."""
+        return Collection(self._loop, self._loop.run(self._collections.collection(name)))
+
+    def list(self) -> list[str]:
+        """Names of all collections, in order."""
+        return self._loop.run(self._collections.list())
+
+    def rename(self, name: str, new: str) -> None:
+        """Give a collection another name."""
+        self._loop.run(self._collections.rename(name, new))
+
+    def drop(self, name: str) -> None:
+        """Drop a collection for ever."""
+        self._loop.run(self._collections.drop(name))
+
+    def close(self) -> None:
+        """End all handles. Idempotent."""
+        try:
+            self._loop.run(self._collections.close())
+        finally:
+            self._loop.close()

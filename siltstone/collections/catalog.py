@@ -1,0 +1,187 @@
+"""The names of collections: rows of a collection of its own, whose id is zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow
+
+from siltstone.collections.async_collection import AsyncCollection
+from siltstone.collections.rows.row_schema import RowSchema, row_schema
+from siltstone.collections.state.next_state import initial_state
+from siltstone.core.errors import (
+    CollectionExistsError,
+    CollectionNotFoundError,
+    CorruptDataError,
+    UpperMismatchError,
+)
+from siltstone.core.records.collection_rows import CollectionSchema
+from siltstone.core.records.collection_state import CollectionState, Times
+
+CATALOG_ID: Final = bytes(16)
+
+NAME_BYTES_MAX: Final = 255
+"""Of a name of a collection: as of a file."""
+
+_COLUMNS: Final = pyarrow.schema(
+    [
+        pyarrow.field("name", pyarrow.string(), nullable=False),
+        pyarrow.field("id", pyarrow.binary(), nullable=False),
+        pyarrow.field("columns", pyarrow.binary(), nullable=False),
+        pyarrow.field("key_columns", pyarrow.int32(), nullable=False),
+        pyarrow.field("times", pyarrow.int32(), nullable=False),
+        pyarrow.field("history", pyarrow.uint64(), nullable=False),
+        pyarrow.field("created_ms", pyarrow.int64(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogRow:
+    """What a collection is made of, before its first entry.
+
+    Attributes:
+        name: as people call it.
+        id: 16 bytes.
+        columns: the schema as Arrow serializes it.
+        key_columns: how many of its columns make the key.
+        times: what its times are.
+        history: how far the since stays below the upper.
+        created_ms: milliseconds since 1970.
+    """
+
+    name: str
+    id: bytes
+    columns: bytes
+    key_columns: int
+    times: Times
+    history: int
+    created_ms: int
+
+    def initial_state(self) -> CollectionState:
+        """The state before the first entry: the same whoever makes it."""
+        schema = CollectionSchema(schema_id=0, key_columns=self.key_columns, arrow=self.columns)
+        return initial_state(
+            self.id,
+            schema,
+            times=self.times,
+            history=self.history,
+            created_ms=self.created_ms,
+        )
+
+    def to_row(self) -> dict[str, object]:
+        """As a row of the catalog."""
+        return {
+            "name": self.name,
+            "id": self.id,
+            "columns": self.columns,
+            "key_columns": self.key_columns,
+            "times": int(self.times),
+            "history": self.history,
+            "created_ms": self.created_ms,
+        }
+
+
+def catalog_row() -> CatalogRow:
+    """What the catalog itself is made of; depends on nothing."""
+    schema: RowSchema = row_schema(_COLUMNS, ["name"])
+    return CatalogRow(
+        name="catalog",
+        id=CATALOG_ID,
+        columns=schema.to_bytes(),
+        key_columns=schema.key_columns,
+        times=Times.COUNT,
+        history=1,
+        created_ms=0,
+    )
+
+
+class Catalog:
+    """The names of the collections of a store.
+
+    Args:
+        collection: the one that keeps them.
+    """
+
+    def __init__(self, collection: AsyncCollection) -> None:
+        self._collection = collection
+
+    async def rows(self) -> dict[str, CatalogRow]:
+        """All collections by name, in the order of their names."""
+        return (await self._read())[1]
+
+    async def row(self, name: str) -> CatalogRow:
+        """What a collection is made of. Raises ``CollectionNotFoundError``."""
+        rows = await self.rows()
+        if name not in rows:
+            raise CollectionNotFoundError("no such collection", collection=name)
+        return rows[name]
+
+    async def add(self, row: CatalogRow) -> None:
+        """Give a name to a new collection. Raises ``CollectionExistsError``."""
+        check_name(row.name)
+        while True:
+            upper, rows = await self._read()
+            if row.name in rows:
+                raise CollectionExistsError("collection exists", collection=row.name)
+            if await self._changed(upper, [row], []):
+                return
+
+    async def rename(self, name: str, new: str) -> CatalogRow:
+        """Give a collection another name, and return its row."""
+        check_name(new)
+        while True:
+            upper, rows = await self._read()
+            if name not in rows:
+                raise CollectionNotFoundError("no such collection", collection=name)
+            if new in rows:
+                raise CollectionExistsError("collection exists", collection=new)
+            row = replace(rows[name], name=new)
+            if await self._changed(upper, [row], [rows[name]]):
+                return row
+
+    async def remove(self, name: str) -> CatalogRow:
+        """Take a name away, and return what it stood for."""
+        while True:
+            upper, rows = await self._read()
+            if name not in rows:
+                raise CollectionNotFoundError("no such collection", collection=name)
+            if await self._changed(upper, [], [rows[name]]):
+                return rows[name]
+
+    async def _read(self) -> tuple[int, dict[str, CatalogRow]]:
+        snapshot = await self._collection.snapshot()
+        table = await snapshot.to_arrow()
+        rows = [_row(found) for found in table.to_pylist()]
+        upper = 0 if snapshot.as_of is None else snapshot.as_of + 1
+        return upper, {row.name: row for row in sorted(rows, key=lambda row: row.name)}
+
+    async def _changed(
+        self, upper: int, added: list[CatalogRow], removed: list[CatalogRow]
+    ) -> bool:
+        """Change rows if nothing else changed; return whether that was so."""
+        try:
+            await self._collection.append(
+                [row.to_row() for row in added],
+                remove=[row.to_row() for row in removed] or None,
+                expected_upper=upper,
+            )
+        except UpperMismatchError:
+            return False
+        return True
+
+
+def check_name(name: str) -> str:
+    """Return the name of a collection. Raises ``ValueError`` if it can be none."""
+    if not name or len(name.encode()) > NAME_BYTES_MAX or not name.isprintable():
+        raise ValueError(f"a name of a collection has 1 to {NAME_BYTES_MAX} bytes: {name[:60]!r}")
+    return name
+
+
+def _row(found: dict[str, Any]) -> CatalogRow:
+    try:
+        return CatalogRow(**{**found, "times": Times(found["times"])})
+    except (KeyError, TypeError, ValueError) as error:
+        where = repr(found)[:200]
+        raise CorruptDataError("row of the catalog makes no sense", where=where) from error

@@ -1,0 +1,44 @@
+"""Which consensus the collections of a store use: written once, and compared by each opener."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import ChunkExistsError, ChunkNotFoundError, CollectionError
+from siltstone.core.records.collection_choice import decode_choice, encode_choice
+from siltstone.core.storage.optional_verbs import create_whole
+
+CHOICE_NAME: Final = "collections/consensus"
+
+
+def check_choice(storage: ChunkStorage, wanted: str) -> None:
+    """Compare what the store's collections use with ``wanted``, which the first opener writes.
+
+    Raises:
+        CollectionError: they use another one: two of them would be two truths.
+        CorruptDataError: the record is damaged.
+        ChunkError: long-term storage did not answer.
+    """
+    while True:
+        found = _read(storage)
+        if found is not None:
+            break
+        try:
+            create_whole(storage, CHOICE_NAME, [encode_choice(wanted)])
+        except ChunkExistsError:
+            continue
+    if found != wanted:
+        raise CollectionError(
+            "the collections of this store use another consensus", uses=found, wanted=wanted
+        )
+
+
+def _read(storage: ChunkStorage) -> str | None:
+    try:
+        length = storage.stat(CHOICE_NAME).length
+        buffer = bytearray(length)
+        storage.read_into(CHOICE_NAME, 0, buffer)
+    except ChunkNotFoundError:
+        return None
+    return decode_choice(buffer, where=CHOICE_NAME)

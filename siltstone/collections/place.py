@@ -1,0 +1,94 @@
+"""What all collections of a store share in one process: clients, threads, time, and settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from siltstone.collections.rows.encode_parts import PART_BYTES
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.consensus import Consensus
+from siltstone.core.environment import Environment, own_pool
+
+T = TypeVar("T")
+
+REQUEST_THREADS: Final = 16
+"""Requests in flight: entries, and parts that are written or read whole."""
+
+ROW_THREADS: Final = max(2, os.cpu_count() or 1)
+"""Threads that encode, decode and merge rows; they read parts themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionSettings:
+    """How this process uses collections.
+
+    Attributes:
+        part_bytes: of an object of rows, at most.
+        compacts: whether commits of this process start compactions when they are due.
+        poll_max_s: the longest pause between two looks for news of other processes.
+        lease_ms: of readers, and of writers without a name that upload.
+        garbage_delay_ms: how long parts stay for readers without a lease.
+    """
+
+    part_bytes: int = PART_BYTES
+    compacts: bool = True
+    poll_max_s: float = 10.0
+    lease_ms: int = 15 * 60 * 1000
+    garbage_delay_ms: int = 15 * 60 * 1000
+
+
+class Place:
+    """Where the collections of one store are, and by what this process reaches them.
+
+    Args:
+        storage: a client of long-term storage for callers that block; closed here.
+        consensus: orders the changes of each collection.
+        environment: gives time, randomness and threads.
+        settings: of this process.
+        store_id: of the store, 16 bytes.
+        who: describes this process, for people.
+    """
+
+    def __init__(
+        self,
+        *,
+        storage: ChunkStorage,
+        consensus: Consensus,
+        environment: Environment,
+        settings: CollectionSettings,
+        store_id: bytes,
+        who: str,
+    ) -> None:
+        self.storage = storage
+        self.consensus = consensus
+        self.environment = environment
+        self.settings = settings
+        self.store_id = store_id
+        self.who = who
+        self._requests = own_pool("collections", REQUEST_THREADS)
+        self._rows = own_pool("collection-rows", ROW_THREADS)
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self.environment.time() * 1000)
+
+    def random_u64(self) -> int:
+        """A random number above 0 and below 2^64."""
+        return int.from_bytes(self.environment.random_bytes(8), "little") or 1
+
+    def ask(self, call: Callable[[], T]) -> Awaitable[T]:
+        """Make a call of long-term storage or consensus on a thread."""
+        return self.environment.run_blocking(self._requests, call)
+
+    def work(self, call: Callable[[], T]) -> Awaitable[T]:
+        """Run work on rows on a thread."""
+        return self.environment.run_blocking(self._rows, call)
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """Read bytes of an object. Blocking; raises ``ChunkError``."""
+        buffer = bytearray(length)
+        count = self.storage.read_into(name, offset, buffer)
+        return bytes(buffer[:count])
