@@ -10,7 +10,7 @@ import pyarrow
 from siltstone.collections.part_objects import pieces_of
 from siltstone.collections.place import Place
 from siltstone.collections.reader_lease import ReaderLease
-from siltstone.collections.rows.snapshot import Split, plan_snapshot
+from siltstone.collections.rows.snapshot import SnapshotSplit, plan_snapshot
 from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.stored_schema import schemas_of
 from siltstone.core.errors import CollectionSchemaError
@@ -27,7 +27,7 @@ def splits_at(
     *,
     columns: Sequence[str] | None,
     diffs: bool,
-) -> list[Split]:
+) -> list[SnapshotSplit]:
     """Plan what is to be read for the rows at ``as_of``. Blocking.
 
     Raises:
@@ -64,7 +64,7 @@ class AsyncCollectionSnapshot:
     def __init__(
         self,
         place: Place,
-        splits: Sequence[Split],
+        splits: Sequence[SnapshotSplit],
         schema: pyarrow.Schema,
         as_of: int | None,
         lease: ReaderLease | None,
@@ -75,7 +75,7 @@ class AsyncCollectionSnapshot:
         self.schema = schema
         self.as_of = as_of
 
-    def splits(self) -> tuple[Split, ...]:
+    def splits(self) -> tuple[SnapshotSplit, ...]:
         """Shares of the rows, which pickle: a worker needs ``read_split`` and long-term storage."""
         return self._splits
 

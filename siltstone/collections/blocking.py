@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from siltstone.collections.place import CollectionSettings
     from siltstone.collections.rows.input_rows import Rows
-    from siltstone.collections.rows.snapshot import Split
+    from siltstone.collections.rows.snapshot import SnapshotSplit
     from siltstone.core.environment import Environment
 
 
@@ -63,7 +63,7 @@ class CollectionSnapshot(Closing):
         """Schema of the rows."""
         return self._snapshot.schema
 
-    def splits(self) -> tuple[Split, ...]:
+    def splits(self) -> tuple[SnapshotSplit, ...]:
         """Shares of the rows, which pickle."""
         return self._snapshot.splits()
 
