@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from io import RawIOBase
 
 import pytest
 
@@ -87,12 +88,12 @@ class WholeRaceChecks(ChunkSubject):
         _need_children(storage, service)
         made = [f"d/{number}" for number in range(ROUNDS)]
 
-        def race(index: int, told: int) -> None:
+        def race(index: int, told: RawIOBase) -> None:
             own = service.open()
             for number, name in enumerate(made):
                 with suppress(ChunkExistsError):
                     create_whole(own, name, [_of(index)])
-                    os.write(told, bytes([number]))
+                    told.write(bytes([number]))
             own.close()
 
         with _pipes(PROCESSES) as pipes:
@@ -100,7 +101,9 @@ class WholeRaceChecks(ChunkSubject):
                 begun_child(partial(race, index, told)) for index, (_, told) in enumerate(pipes)
             ]
             assert [ended_child(child) for child in children] == [0] * PROCESSES
-            won = [set(_told(pipe)) for pipe in pipes]
+            for _, told in pipes:
+                told.close()
+            won = [set(here.readall() or b"") for here, _ in pipes]
         for number, name in enumerate(made):
             winners = [index for index in range(PROCESSES) if number in won[index]]
             assert len(winners) == 1, winners
@@ -135,7 +138,7 @@ class WholeRaceChecks(ChunkSubject):
             assert read(other, name, 0, len(content) + 1) == content
 
         def list_it(other: ChunkStorage, name: str) -> None:
-            assert {found.length for found in other.list("")} <= {len(content)}
+            assert {found.length for found in other.list("d/")} <= {len(content)}
 
         def look_from_outside(other: ChunkStorage, name: str) -> None:
             assert service.outside_read(name) in (None, content)
@@ -226,41 +229,31 @@ def _need_children(storage: ChunkStorage, service: ChunkService) -> None:
 def _killed(service: ChunkService, made: list[str], content: bytes, after: int) -> int:
     """Kill a child that makes chunks, when it has made some; return how many it reported."""
 
-    def create_all(told: int) -> None:
+    def create_all(told: RawIOBase) -> None:
         own = service.open()
         for name in made:
             create_whole(own, name, [content])
-            os.write(told, b"x")
+            told.write(b"x")
 
     with _pipes(1) as ((here, told),):
         child = begun_child(partial(create_all, told))
-        os.close(told)
-        count = len(b"".join(os.read(here, 1) for _ in range(after)))
+        told.close()
+        count = sum(len(here.read(1) or b"") for _ in range(after))
         os.kill(child, signal.SIGKILL)
         code = ended_child(child)
-        count += len(_rest(here))
+        count += len(here.readall() or b"")
     assert code in (-signal.SIGKILL, 0), "the child failed"
     return count
 
 
-def _told(pipe: tuple[int, int]) -> bytes:
-    os.close(pipe[1])
-    return _rest(pipe[0])
-
-
-def _rest(fd: int) -> bytes:
-    found = b""
-    while part := os.read(fd, 1_000):
-        found += part
-    return found
-
-
 @contextmanager
-def _pipes(count: int) -> Iterator[list[tuple[int, int]]]:
-    pipes = [os.pipe() for _ in range(count)]
-    try:
-        yield pipes
-    finally:
-        for fd in (fd for pipe in pipes for fd in pipe):
-            with suppress(OSError):  # It may be closed, so that the other end ends.
-                os.close(fd)
+def _pipes(count: int) -> Iterator[list[tuple[RawIOBase, RawIOBase]]]:
+    """Pipes, each with the end to read from and the one to write to, which may be closed twice."""
+    with ExitStack() as stack:
+        yield [
+            (
+                stack.enter_context(open(here, "rb", buffering=0)),
+                stack.enter_context(open(told, "wb", buffering=0)),
+            )
+            for here, told in (os.pipe() for _ in range(count))
+        ]
