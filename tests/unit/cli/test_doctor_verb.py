@@ -120,6 +120,7 @@ def test_storage_that_refuses_every_chunk_says_why_once(
         raise ChunkAccessDeniedError("read-only", chunk=name, operation="create")
 
     monkeypatch.setattr(NfsChunkStorage, "create", refuse)
+    monkeypatch.setattr(NfsChunkStorage, "create_whole", refuse)
     code, found = _by_name(command)
     assert code == 1
     failed = [name for name, value in found.items() if value["outcome"] == "failed"]
