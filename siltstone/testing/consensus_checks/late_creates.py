@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from siltstone.core.chunk_storage import Buffer, ChunkStat, ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
+    ChunkError,
     ChunkExistsError,
     ChunkUnavailableError,
     Outcome,
@@ -24,6 +26,12 @@ from siltstone.testing.consensus_checks.subject import (
     StoredConsensusService,
     added,
     cut_thrice,
+)
+from siltstone.testing.faults.faulty_chunk_storage import (
+    Fate,
+    FaultyChunkStorage,
+    Plan,
+    StorageCall,
 )
 
 
@@ -60,6 +68,19 @@ class HeldCreates(WrappedChunkStorage):
                 continue
             landed += 1
         return landed
+
+
+def fail_from(number: int, prefix: str) -> Plan:
+    """Return the plan under which no call of such verbs has an effect, from the given one on."""
+    seen = 0
+
+    def plan(call: StorageCall) -> Fate:
+        nonlocal seen
+        seen += call.operation.startswith(prefix)
+        is_lost = call.operation.startswith(prefix) and seen >= number
+        return Fate.LOST_CALL if is_lost else Fate.DONE
+
+    return plan
 
 
 class ForgetfulListings(WrappedChunkStorage):
@@ -185,6 +206,36 @@ class LateCreateChecks(ConsensusSubject):
         opening = Caller(stored.over(listings, environment))
         opening.open()
         assert opening.story == client.story
+
+    @pytest.mark.parametrize("number", [1, 2, 3])
+    def test_a_truncation_that_ends_in_its_middle_lets_no_late_create_be_believed(
+        self,
+        client: Caller,
+        other: Caller,
+        late: Caller,
+        held: HeldCreates,
+        stored: StoredConsensusService,
+        environment: Environment,
+        number: int,
+    ) -> None:
+        """Whichever delete is the last: what may be freed has no anchor any more."""
+        self._give_up(late, held)
+        client.add("second")
+        client.add("third")
+        assert client.link()
+        client.add("fourth")
+        faulty = FaultyChunkStorage(stored.storage(), fail_from(number, "delete"))
+        dying = Caller(stored.over(faulty, environment))
+        dying.open()
+        with suppress(ChunkError):
+            dying.truncate()
+        held.land()
+        for caller in (other, late, client):
+            caller.refresh()
+            assert "late" not in caller.story.lines
+        late.add("next")
+        client.refresh()
+        assert client.story.lines == ("first", "second", "third", "fourth", "next")
 
     def test_a_first_diff_that_lands_late_never_counts(
         self,
