@@ -153,13 +153,18 @@ class ConsensusOutcomeChecks(ConsensusSubject):
         client.refresh()
         assert client.story.lines == ("first", "second")
 
+    @pytest.mark.parametrize("fate", [Fate.REFUSED, Fate.LOST_CALL], ids=lambda fate: fate.name)
     def test_an_anchor_that_cannot_be_looked_at_leaves_the_outcome_unknown(
-        self, stored: StoredConsensusService, environment: Environment, client: Caller
+        self,
+        stored: StoredConsensusService,
+        environment: Environment,
+        client: Caller,
+        fate: Fate,
     ) -> None:
         faulty = FaultyChunkStorage(stored.storage())
         caller = Caller(stored.over(faulty, environment))
         caller.open()
-        faulty.plan = lambda call: Fate.LOST_CALL if call.operation == "stat" else Fate.DONE
+        faulty.plan = lambda call: fate if call.operation == "stat" else Fate.DONE
         with pytest.raises(OutcomeUnknownError):
             caller.attempt(added("made"))
         client.refresh()

@@ -16,6 +16,7 @@ from siltstone.core.errors import (
     CorruptDataError,
     LostDataError,
 )
+from siltstone.core.records.collection_rollup import RolledState, encode_rollup
 from siltstone.core.storage.wrapper import WrappedChunkStorage
 from siltstone.testing.consensus_checks.subject import Caller, cut
 from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
@@ -197,6 +198,17 @@ def test_a_damaged_rollup_is_reported_with_its_name(world: World) -> None:
     name = rollup_of(world)
     damage(world, name)
     with pytest.raises(CorruptDataError) as caught:
+        world.counted.open()
+    assert caught.value.where == name
+
+
+def test_a_whole_rollup_that_is_not_the_one_that_was_linked_is_reported(world: World) -> None:
+    """Its envelope is right, and so are its id and its seqno: the entry has its sum."""
+    other = RolledState(collection_id=ID, seqno=0, state=b"another state")
+    name = rollup_of(world)
+    world.bucket.open().delete(name)
+    world.bucket.outside_write(name, encode_rollup(other))
+    with pytest.raises(CorruptDataError, match="not the one that was linked") as caught:
         world.counted.open()
     assert caught.value.where == name
 
