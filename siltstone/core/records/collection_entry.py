@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from siltstone.core.constants import Buffer
@@ -42,6 +43,9 @@ _CHANGE = struct.Struct("<BI")
 _ACTOR_LENGTH_BYTES = 2
 
 ROLLUP_BYTES = _ROLLUP.size
+
+ENCODED_DIFFS = 256
+"""Diffs whose bytes are remembered: each is repeated by up to 63 entries after its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +158,7 @@ def encode_entry(entry: Entry) -> bytes:
         put_rollup(fields, entry.link)
     fields.put(_COUNT, len(entry.diffs))
     for diff in entry.diffs:
-        _put_diff(fields, diff)
+        fields.put_bytes(_encoded_diff(diff))
     return seal(RecordKind.ENTRY, VERSION, fields.to_bytes())
 
 
@@ -204,13 +208,16 @@ def _contradiction(entry: Entry) -> str:
     return ""
 
 
-def _put_diff(fields: FieldWriter, diff: Diff) -> None:
+@lru_cache(maxsize=ENCODED_DIFFS)
+def _encoded_diff(diff: Diff) -> bytes:
+    fields = FieldWriter()
     fields.put(_DIFF, diff.seqno, diff.token, diff.written_ms)
     fields.put_text(diff.actor)
     fields.put(_COUNT, len(diff.changes))
     for change in diff.changes:
         fields.put(_CHANGE, change.kind, len(change.body))
-        fields.put(struct.Struct(f"{len(change.body)}s"), change.body)
+        fields.put_bytes(change.body)
+    return fields.to_bytes()
 
 
 def _take_diff(fields: FieldReader) -> Diff:
