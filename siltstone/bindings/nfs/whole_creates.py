@@ -72,8 +72,10 @@ class WholeCreator:
             CapabilityError: the file system has no hard links.
         """
         try:
-            with self._tree.folders(_FOLDER, make=True) as chain:
-                self._create(name, parents, leaf, buffers, chain[-1])
+            for _ in range(RACES_MAX):
+                with self._tree.folders(_FOLDER, make=True) as chain:
+                    if self._created(name, parents, leaf, buffers, chain[-1]):
+                        return
         except OSError as error:
             if is_missing(error):
                 raise ChunkUnavailableError(
@@ -83,9 +85,14 @@ class WholeCreator:
                     path=f"{self._tree.path}/{DRAFTS}",
                 ) from error
             raise chunk_error(error, chunk=name, operation="create", effect=Effect.NONE) from error
+        raise ChunkUnavailableError(
+            "the folder of drafts is removed again and again", chunk=name, operation="create"
+        )
 
     def sweep(self, prefix: str, before_s: float) -> int:
         """Remove drafts for chunks below ``prefix`` that were last written to before a time.
+
+        Their folder goes when it is empty.
 
         Args:
             prefix: as of a listing.
@@ -101,25 +108,33 @@ class WholeCreator:
                     for entry in list(self._calls.scandir(chain[-1])):
                         if is_draft_below(entry.name, prefix):
                             count += self._swept(entry.name, chain[-1], before_s)
+                    # A create that finds it gone makes it again.
+                    self._tree.prune(chain, _FOLDER)
             except OSError as error:
                 if not is_missing(error):
                     raise
         return count
 
-    def _create(
+    def _created(
         self,
         name: str,
         parents: Sequence[bytes],
         leaf: bytes,
         buffers: Sequence[Buffer],
         drafts: int,
-    ) -> None:
+    ) -> bool:
+        """Create once; ``False`` when the folder of drafts is gone and nothing was done."""
         told = draft_name(name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         try:
-            draft = _Draft(told, drafts, self._written(told, drafts, buffers))
+            fd = self._calls.open(told, flags, 0o666, dir_fd=drafts)
+        except FileNotFoundError:
+            return False
+        try:
+            draft = _Draft(told, drafts, self._written(fd, buffers))
             for _ in range(RACES_MAX):
                 if self._linked(name, parents, leaf, draft):
-                    return
+                    return True
                 self._check_kept(name, draft)
         finally:
             # Nothing depends on it: one that stays is swept.
@@ -138,10 +153,8 @@ class WholeCreator:
             return False  # Its create has ended, or another sweep was faster.
         return True
 
-    def _written(self, draft: str, folder: int, buffers: Sequence[Buffer]) -> tuple[int, int]:
+    def _written(self, fd: int, buffers: Sequence[Buffer]) -> tuple[int, int]:
         """Make a draft durable; return what tells its file from every other."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        fd = self._calls.open(draft, flags, 0o666, dir_fd=folder)
         try:
             write_durably(self._calls, fd, buffers, 0)
             status = self._calls.fstat(fd)

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -22,6 +22,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SiltstoneError
+from siltstone.core.storage.optional_verbs import sweep_leftovers
 from siltstone.core.text import counted
 from siltstone.store.admin.scratch_storage import ScratchService, Spending, emptied
 from siltstone.store.admin.storage_probes import PROBES_PREFIX, Probe
@@ -86,6 +87,8 @@ def run_suite(
                 code = pytest.main([*OPTIONS, "-k", only], plugins=[run])
             finally:
                 left = emptied(outside, prefix)
+                with suppress(SiltstoneError):  # What a killed check left may be swept later, too.
+                    sweep_leftovers(outside, prefix, 0.0)
                 if left:
                     tell(
                         _probe(

@@ -255,6 +255,25 @@ def test_a_folder_that_is_removed_under_it_is_made_again(tmp_path: Path) -> None
     assert stored(tmp_path) == {NAME: CONTENT}
 
 
+def test_a_folder_of_drafts_that_a_sweep_removes_is_made_again(tmp_path: Path) -> None:
+    other = NfsChunkStorage(tmp_path)
+    make(other)
+    other.delete(NAME)
+    layer = FileLayer()
+
+    def before(call: Call) -> None:
+        if call.kind == "open" and "-d%2F" in call.target:
+            layer.before = lambda call: None
+            assert other.sweep_leftovers("", 0.0) == 0
+            assert not (tmp_path / DRAFTS).exists()
+
+    layer.before = before
+    assert tried(tmp_path, layer) is None
+    assert stored(tmp_path) == {NAME: CONTENT}
+    other.sweep_leftovers("", 0.0)
+    assert not (tmp_path / DRAFTS).exists()
+
+
 def test_a_draft_that_is_swept_on_its_way_makes_no_chunk(tmp_path: Path) -> None:
     other = NfsChunkStorage(tmp_path)
 
