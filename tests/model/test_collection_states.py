@@ -542,6 +542,14 @@ class StateMachine(RuleBasedStateMachine):
         self.roll_up(race=False, mine=False)
         self.truncate(death=False)
 
+    @rule(how=ways)
+    def compact_alone(self, how: str) -> None:
+        """Nothing holds what was in a state, and what the compaction kept is no garbage."""
+        for number in list(self.model.readers):
+            self.leave_reader(number)
+        self.compact_now(True, 0, 4, how)
+        self.collect(leave=True)
+
     @rule(number=st.integers(1, 3), how=ways, leave=st.booleans())
     def compact_under_a_reader(self, number: int, how: str, leave: bool) -> None:
         """All that was in a state becomes garbage, while a reader needs it."""
