@@ -237,7 +237,7 @@ def _storable(field: pyarrow.Field, column: pyarrow.ChunkedArray) -> pyarrow.Chu
         nan = compute.is_nan(column)
         if compute.any(nan).as_py():
             one = pyarrow.scalar(float("nan"), field.type)
-            return compute.if_else(compute.fill_null(nan, False), one, column)
+            return compute.if_else(nan, one, column)
     if types.is_timestamp(field.type) and field.type.unit == "s":
         try:  # Parquet has no seconds.
             column.cast(pyarrow.timestamp("ms", field.type.tz))

@@ -199,12 +199,14 @@ def test_columns_that_would_lose_something_are_refused(
 
 
 def test_all_nan_become_one_and_zeros_keep_their_signs() -> None:
-    bits = [0x7FF8000000000001, 0xFFF8000000000000, 0x8000000000000000, 0]
+    bits = [0x7FF8000000000001, 0xFFF8000000000000, 0x8000000000000000, 0, None]
     column = pyarrow.array(bits, pyarrow.uint64()).view(pyarrow.float64())
     table = table_of_rows(
-        one_column(pyarrow.float64()), pyarrow.table({"k": pyarrow.array([1] * 4), "v": column})
+        one_column(pyarrow.float64()), pyarrow.table({"k": pyarrow.array([1] * 5), "v": column})
     )
-    found = [struct.unpack("<Q", struct.pack("<d", value))[0] for value in table["v"].to_pylist()]
+    *values, last = table["v"].to_pylist()
+    assert last is None
+    found = [struct.unpack("<Q", struct.pack("<d", value))[0] for value in values]
     assert found == [0x7FF8000000000000, 0x7FF8000000000000, 0x8000000000000000, 0]
 
 

@@ -23,7 +23,7 @@ from siltstone.collections.rows.encode_parts import encode_updates
 from siltstone.collections.rows.key_order import key_at, key_columns
 from siltstone.collections.rows.key_ranges import key_ranges
 from siltstone.collections.rows.merge import merge_runs
-from siltstone.collections.rows.row_schema import RowSchema, evolved
+from siltstone.collections.rows.row_schema import TIME, RowSchema, evolved
 from siltstone.collections.rows.stored_run import EVERYTHING, Bounds, Piece, RunReader
 from siltstone.core.errors import CollectionError, CorruptDataError
 from siltstone.core.records.collection_part import PartFlags, contradiction
@@ -100,6 +100,9 @@ def test_a_merge_means_the_same_from_since_on(
     assert in_order == sorted(in_order)
     assert len(found) <= len(given_updates)
     assert all(contradiction(piece.part) == "" for piece in merged)
+    for piece in merged:
+        times = table_of_run(place, schema, [piece])[TIME].to_pylist()
+        assert (piece.part.time_min, piece.part.time_max) == (min(times), max(times))
     total = sum(piece.part.diff_sum for piece in merged)
     assert total == sum(update.diff for update in given_updates)
     parts = [piece.part for run in runs for piece in run]

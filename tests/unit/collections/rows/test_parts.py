@@ -154,6 +154,14 @@ def test_up_to_4_kib_are_inline() -> None:
             assert encoded.part.length <= 1_000
 
 
+def test_rows_that_come_no_times_are_left_out() -> None:
+    schema = schema_of([pyarrow.int64()])
+    table = table_of(schema, [Update((1,), 0, 0), Update((2,), 0, 3)])
+    (encoded,) = encode_updates(table, schema, ID)
+    assert (encoded.part.rows, encoded.part.diff_sum) == (1, 3)
+    assert list(encode_updates(table.slice(0, 1), schema, ID)) == []
+
+
 def test_rows_may_get_their_time_at_the_commit() -> None:
     schema = schema_of([pyarrow.int64()])
     table = pyarrow.table([pyarrow.array([1, 2])], names=schema.names)
