@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from siltstone.collections.place import Place
+from siltstone.collections.place import CollectionPlace
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.bookmarks import remove_bookmark, set_bookmark
 from siltstone.core.records.collection_rows import Bookmark
@@ -19,7 +19,7 @@ class AsyncBookmark:
         row: as it was set.
     """
 
-    def __init__(self, shared: SharedState, place: Place, row: Bookmark) -> None:
+    def __init__(self, shared: SharedState, place: CollectionPlace, row: Bookmark) -> None:
         self._shared = shared
         self._place = place
         self._row = row

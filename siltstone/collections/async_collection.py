@@ -3,82 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import pyarrow
 
 from siltstone.collections.async_bookmark import AsyncBookmark
-from siltstone.collections.async_snapshot import AsyncCollectionSnapshot, splits_at
+from siltstone.collections.async_snapshot import AsyncCollectionSnapshot, Shown, planned
 from siltstone.collections.async_subscription import AsyncSubscription
 from siltstone.collections.async_writer import (
-    UNNAMED_LEASE_MS,
     AppendResult,
     AsyncCollectionWriter,
     CollectionBatchRows,
 )
+from siltstone.collections.collection_info import CollectionInfo, info_of
 from siltstone.collections.housekeeping import Housekeeping
-from siltstone.collections.place import Place
+from siltstone.collections.place import CollectionPlace
 from siltstone.collections.reader_lease import ReaderLease
 from siltstone.collections.rows.input_rows import Rows
-from siltstone.collections.rows.row_schema import DIFF, RowSchema, evolved
-from siltstone.collections.shared_state import SharedState
+from siltstone.collections.rows.row_schema import RowSchema, evolved
+from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.collections.state.appends import finish
 from siltstone.collections.state.bookmarks import set_bookmark
 from siltstone.collections.state.frontiers import advance_since
 from siltstone.collections.state.refusals import check_open
 from siltstone.collections.state.schemas import evolve
 from siltstone.collections.stored_schema import row_schema_of
-from siltstone.core.errors import ChunkNotFoundError, SinceError
-from siltstone.core.records.collection_frontier import DONE
-from siltstone.core.records.collection_rows import (
-    TOKEN_BYTES,
-    Bookmark,
-    CollectionReader,
-    CollectionWriter,
-)
-from siltstone.core.records.collection_state import CollectionState, Times
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionInfo:
-    """What a collection is at one moment.
-
-    Attributes:
-        name: in the catalog.
-        id: 16 bytes in hex; it never comes back.
-        schema: of its rows.
-        key: names of the columns that rows are sorted by.
-        since: the lowest time that can be read.
-        upper: times below it are complete; ``None`` when the collection is finished.
-        times: ``"ms"`` since 1970, or ``"count"`` of appends.
-        seqno: how many entries it has had.
-        rows: of all parts, those that cancel each other included.
-        length: bytes of all parts.
-        batches: how many batches there are.
-        parts: how many parts they have.
-        readers: with a lease.
-        writers: whose last sequence is known.
-        bookmarks: of the collection.
-    """
-
-    name: str
-    id: str
-    schema: pyarrow.Schema
-    key: tuple[str, ...]
-    since: int
-    upper: int | None
-    times: str
-    seqno: int
-    rows: int
-    length: int
-    batches: int
-    parts: int
-    readers: tuple[CollectionReader, ...]
-    writers: tuple[CollectionWriter, ...]
-    bookmarks: tuple[Bookmark, ...]
+from siltstone.core.errors import SinceError
+from siltstone.core.records.collection_frontier import DONE, TIME_MAX, is_frontier
+from siltstone.core.records.collection_rows import TOKEN_BYTES, Bookmark
+from siltstone.core.records.collection_state import CollectionState, Life
 
 
 class AsyncCollection:
@@ -86,21 +40,17 @@ class AsyncCollection:
 
     Args:
         name: in the catalog, as it was looked up.
-        shared: its state.
         place: where it is.
-        housekeeping: what its commits make due.
+        housekeeping: its state, and what commits make due.
     """
 
-    def __init__(
-        self, name: str, shared: SharedState, place: Place, housekeeping: Housekeeping
-    ) -> None:
+    def __init__(self, name: str, place: CollectionPlace, housekeeping: Housekeeping) -> None:
         self.name = name
-        self._shared = shared
+        self._shared = housekeeping.shared
         self._place = place
         self._housekeeping = housekeeping
-        unnamed = f"unnamed-{place.random_u64():016x}"
-        self._writer = AsyncCollectionWriter(shared, place, unnamed, lease_ms=UNNAMED_LEASE_MS)
-        self._writers = [self._writer]
+        self._writer = self._writer_of(None)
+        self._leases: list[ReaderLease] = []
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self.name!r})"
@@ -181,10 +131,11 @@ class AsyncCollection:
         )
 
     def writer(self, name: str) -> AsyncCollectionWriter:
-        """A writer whose appends count once for each sequence, whichever process repeats them."""
-        writer = AsyncCollectionWriter(self._shared, self._place, name, lease_ms=0)
-        self._writers.append(writer)
-        return writer
+        """A writer whose appends count once for each sequence, whichever process repeats them.
+
+        Its last sequence is known for ever.
+        """
+        return self._writer_of(name)
 
     async def snapshot(
         self,
@@ -210,41 +161,30 @@ class AsyncCollection:
             SinceError: ``as_of`` is below the since.
             TimeoutError: it was not complete in time.
             CollectionSchemaError: a column is unknown.
+            CollectionDroppedError: the collection was dropped.
+            ValueError: ``as_of`` is no time.
         """
+        shown = Shown(columns=None if columns is None else tuple(columns), diffs=diffs)
         state = await self._shared.refresh()
         check_open(state)
-        shown = _shown(row_schema_of(state)[1], columns, diffs=diffs)
+        shown = shown.in_columns_of(state)
         if as_of is None and not state.upper:
-            return AsyncCollectionSnapshot(self._place, (), shown, None, None)
-        if as_of is None:
-            as_of = _newest_time(state)
-        elif as_of >= state.upper:
-            state = await self._shared.wait_for(lambda state: state.upper > as_of, timeout_s)
+            return self._snapshot_of(state, [], shown, None, None)
+        if as_of is not None and _checked_time(as_of) >= state.upper:
+            state = await self._shared.wait_for(_reaches(as_of), timeout_s)
+            check_open(state)
         held = None
         if lease:
-            held = await ReaderLease.held(self._shared, self._place, as_of)
+            held = await self._held(lambda state: _chosen_time(state, as_of), reads=True)
             state = self._shared.state
         try:
-            while True:
-                if as_of < state.since:
-                    raise SinceError(
-                        "history is gone", collection=self.name, as_of=as_of, since=state.since
-                    )
-                plan = partial(splits_at, state, self._place, as_of, columns=columns, diffs=diffs)
-                try:
-                    splits = await self._place.work(plan)
-                    break
-                except ChunkNotFoundError:
-                    newer = await self._shared.refresh()
-                    if newer.batches is state.batches:
-                        raise
-                    state = newer
+            time = _chosen_time(state, as_of) if held is None else held.since
+            state, splits = await planned(self._shared, self._place, state, time, shown, held)
         except BaseException:
             if held is not None:
                 await held.close()
             raise
-        schema = _shown(row_schema_of(state)[1], columns, diffs=diffs)
-        return AsyncCollectionSnapshot(self._place, splits, schema, as_of, held)
+        return self._snapshot_of(state, splits, shown, time, held)
 
     async def listen(
         self, frontier: int | None = None, *, until: int | None = None, lease: bool = True
@@ -258,16 +198,30 @@ class AsyncCollection:
 
         Raises:
             SinceError: times below ``frontier`` can no longer be told apart from it.
+            CollectionDroppedError: the collection was dropped.
+            ValueError: ``frontier`` is none.
         """
+        if frontier is not None and not is_frontier(frontier):
+            raise ValueError(f"not a frontier: {frontier}")
         state = await self._shared.refresh()
         check_open(state)
         start = state.upper if frontier is None else frontier
-        needed = max(0, start - 1)
-        if needed < state.since:
-            raise SinceError(
-                "history is gone", collection=self.name, as_of=needed, since=state.since
-            )
-        held = await ReaderLease.held(self._shared, self._place, needed) if lease else None
+        if not lease or start == DONE:  # Nothing follows that.
+            if _before(start) < state.since:
+                raise SinceError(
+                    "history is gone",
+                    collection=self.name,
+                    as_of=_before(start),
+                    since=state.since,
+                )
+            return AsyncSubscription(self._shared, self._place, start, until, None)
+
+        def needed(newer: CollectionState) -> int:
+            nonlocal start
+            start = newer.upper if frontier is None else frontier
+            return _before(start)
+
+        held = await self._held(needed, reads=False)
         return AsyncSubscription(self._shared, self._place, start, until, held)
 
     async def subscribe(
@@ -283,12 +237,13 @@ class AsyncCollection:
 
         Raises:
             SinceError: ``as_of`` is below the since.
+            CollectionDroppedError: the collection was dropped.
+            ValueError: ``as_of`` is no time.
         """
-        state = await self._shared.refresh()
-        check_open(state)
-        start = state.since if as_of is None else as_of
-        held = await ReaderLease.held(self._shared, self._place, start)
-        return AsyncSubscription(self._shared, self._place, start, until, held, from_rows=True)
+        if as_of is not None:
+            _checked_time(as_of)
+        held = await self._held(lambda state: state.since if as_of is None else as_of, reads=False)
+        return AsyncSubscription(self._shared, self._place, held.since, until, held, from_rows=True)
 
     async def bookmark(self, name: str, *, since: int | None = None) -> AsyncBookmark:
         """Set a bookmark, or take it over: the process that had it can no longer move it.
@@ -346,33 +301,22 @@ class AsyncCollection:
         )
 
     async def info(self) -> CollectionInfo:
-        """What the collection is at this moment."""
+        """What the collection is at this moment. Raises ``CollectionDroppedError``."""
         state = await self._shared.refresh()
-        schema = row_schema_of(state)[1]
-        return CollectionInfo(
-            name=self.name,
-            id=state.id.hex(),
-            schema=schema.arrow,
-            key=tuple(schema.key),
-            since=state.since,
-            upper=None if state.upper == DONE else state.upper,
-            times="ms" if state.times is Times.MILLISECONDS else "count",
-            seqno=state.seqno,
-            rows=sum(batch.rows for batch in state.batches.items),
-            length=sum(batch.length for batch in state.batches.items),
-            batches=len(state.batches.items),
-            parts=state.batches.part_count,
-            readers=tuple(state.readers.values()),
-            writers=tuple(state.writers.values()),
-            bookmarks=tuple(state.bookmarks.values()),
-        )
+        check_open(state)
+        return info_of(self.name, state)
 
     async def compact(self) -> None:
-        """Merge all batches into one, up to the since, and wait for it."""
+        """Merge all batches into one, up to the since, and wait for it.
+
+        Raises:
+            ConditionFailedError: others compact all the time.
+            CollectionDroppedError: the collection was dropped.
+        """
         await self._housekeeping.compact_whole()
 
     async def collect(self) -> int:
-        """Delete what nothing needs any more; return how many objects that were.
+        """Delete what nothing needs any more; return how many objects of rows that were.
 
         Parts stay for 15 minutes after they were replaced, and as long as readers hold them.
         """
@@ -383,21 +327,51 @@ class AsyncCollection:
         return await self._housekeeping.sweep()
 
     async def close(self) -> None:
-        """End what this handle began. What was appended stays. Idempotent."""
-        await asyncio.gather(*(writer.close() for writer in self._writers))
+        """End the leases of this handle. What was appended stays. Idempotent."""
+        leases, self._leases = self._leases, []
+        await asyncio.gather(*(lease.close() for lease in leases))
+
+    def _writer_of(self, name: str | None) -> AsyncCollectionWriter:
+        return AsyncCollectionWriter(self._shared, self._place, self._housekeeping.uploads, name)
+
+    async def _held(self, since: Callable[[CollectionState], int], *, reads: bool) -> ReaderLease:
+        self._leases = [lease for lease in self._leases if not lease.is_closed]
+        held = await ReaderLease.held(self._shared, self._place, since, reads=reads)
+        self._leases.append(held)
+        return held
+
+    def _snapshot_of(
+        self,
+        state: CollectionState,
+        splits: Sequence[SnapshotSplit],
+        shown: Shown,
+        as_of: int | None,
+        held: ReaderLease | None,
+    ) -> AsyncCollectionSnapshot:
+        return AsyncCollectionSnapshot(self._shared, self._place, state, splits, shown, as_of, held)
 
 
-def _newest_time(state: CollectionState) -> int:
-    if state.upper == DONE:
-        last = max((batch.lower for batch in state.batches.items), default=0)
-        times = [part.time_max for batch in state.batches.items for part in batch.parts()]
-        return max([last, *times])
-    return state.upper - 1
+def _checked_time(as_of: int) -> int:
+    if not 0 <= as_of <= TIME_MAX:
+        raise ValueError(f"not a time: {as_of}")
+    return as_of
 
 
-def _shown(schema: RowSchema, columns: Sequence[str] | None, *, diffs: bool) -> pyarrow.Schema:
-    names = schema.arrow.names if columns is None else columns
-    fields: list[Any] = [schema.arrow.field(name) for name in names]
-    if diffs:
-        fields.append(pyarrow.field(DIFF, pyarrow.int64(), nullable=False))
-    return pyarrow.schema(fields)
+def _reaches(as_of: int) -> Callable[[CollectionState], bool]:
+    return lambda state: state.upper > as_of or state.life is not Life.OPEN
+
+
+def _chosen_time(state: CollectionState, as_of: int | None) -> int:
+    """The time to read; the newest complete one, or the last one of a finished collection."""
+    if as_of is not None:
+        return as_of
+    if state.upper != DONE:
+        return state.upper - 1
+    lowers = [batch.lower for batch in state.batches.items]
+    times = [part.time_max for batch in state.batches.items for part in batch.parts()]
+    return max([state.since, *lowers, *times])
+
+
+def _before(frontier: int) -> int:
+    """The time that must still be told apart from those that begin at ``frontier``."""
+    return max(0, min(frontier - 1, TIME_MAX))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,20 +15,22 @@ import pyarrow
 from siltstone.collections.async_collection import AsyncCollection
 from siltstone.collections.catalog import Catalog, CatalogRow, catalog_row, check_name
 from siltstone.collections.consensus.objects import ObjectConsensus
-from siltstone.collections.consensus_choice import check_choice
+from siltstone.collections.consensus_choice import check_choice, make_choice
 from siltstone.collections.housekeeping import Housekeeping
-from siltstone.collections.place import CollectionSettings, Place
+from siltstone.collections.place import CollectionPlace, CollectionSettings
 from siltstone.collections.rows.row_schema import row_schema
 from siltstone.collections.state.diffs import diff_of
-from siltstone.collections.state.lives import drop
 from siltstone.collections.state.next_state import next_state
 from siltstone.core.consensus import Opened
 from siltstone.core.environment import Environment, SystemEnvironment
-from siltstone.core.errors import ClosedError
+from siltstone.core.errors import ClosedError, CollectionNotFoundError
 from siltstone.core.records.collection_frontier import HISTORY_ALL
 from siltstone.core.records.collection_state import Times, encode_state
 from siltstone.core.storage.uncancellable import run_whole
-from siltstone.store.store_assembly import OPEN_POOL, Assembly, assembled
+from siltstone.store.store_assembly import OPEN_POOL, assembled
+
+CONSENSUS: Final = "objects"
+"""What orders the changes of all collections of a store."""
 
 _UNITS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TIMES: Final = {"ms": Times.MILLISECONDS, "count": Times.COUNT}
@@ -56,45 +59,52 @@ async def open_async_collections(
         ChunkError: long-term storage did not answer.
     """
     world = SystemEnvironment() if environment is None else environment
-    assembly = await run_whole(world, OPEN_POOL, partial(assembled, path, world), Assembly.close)
-    place = await run_whole(
-        world,
-        OPEN_POOL,
-        partial(_place, assembly, settings or CollectionSettings()),
-        lambda made: made.storage.close(),
-    )
-    return AsyncCollections(place, assembly)
-
-
-def _place(assembly: Assembly, settings: CollectionSettings) -> Place:
-    storage = assembly.new_storage()
     try:
-        consensus = ObjectConsensus(storage, assembly.environment)
-        check_choice(storage, "objects")
+        place = await run_whole(
+            world,
+            OPEN_POOL,
+            partial(_placed, path, world, settings or CollectionSettings()),
+            lambda made: made.storage.close(),
+        )
     except BaseException:
-        storage.close()
+        if environment is None:
+            world.close()
         raise
-    return Place(
-        storage=storage,
-        consensus=consensus,
-        environment=assembly.environment,
-        settings=settings,
-        store_id=assembly.manifest.store_id,
-        who=assembly.owner,
-    )
+    return AsyncCollections(place, closes=world if environment is None else None)
+
+
+def _placed(
+    path: Path | str, environment: Environment, settings: CollectionSettings
+) -> CollectionPlace:
+    with closing(assembled(path, environment)) as assembly:
+        storage = assembly.new_storage()
+        try:
+            consensus = ObjectConsensus(storage, environment)
+            check_choice(storage, CONSENSUS)
+        except BaseException:
+            storage.close()
+            raise
+        return CollectionPlace(
+            storage=storage,
+            consensus=consensus,
+            environment=environment,
+            settings=settings,
+            store_id=assembly.manifest.store_id,
+            who=assembly.owner,
+        )
 
 
 class AsyncCollections:
     """All collections of a store. Made by ``open_async_collections``; used on its loop.
 
     Args:
-        place: where they are.
-        assembly: of the store; closed here.
+        place: where they are; its storage is closed here.
+        closes: an environment that is closed here, too; ``None`` for none.
     """
 
-    def __init__(self, place: Place, assembly: Assembly) -> None:
+    def __init__(self, place: CollectionPlace, *, closes: Environment | None = None) -> None:
         self._place = place
-        self._assembly = assembly
+        self._closes = closes
         self._open: dict[bytes, Housekeeping] = {}
         self._handles: list[AsyncCollection] = []
         self._opening = asyncio.Lock()
@@ -137,16 +147,17 @@ class AsyncCollections:
             history=_history(history, times),
             created_ms=self._place.now_ms(),
         )
-        await (await self._catalog()).add(row)
+        await Catalog(await self._handle(catalog_row())).add(row)
         return await self._handle(row)
 
     async def collection(self, name: str) -> AsyncCollection:
         """Return the collection of this name. Raises ``CollectionNotFoundError``."""
-        return await self._handle(await (await self._catalog()).row(name))
+        return await self._handle(await (await self._catalog(name)).row(name))
 
     async def list(self) -> list[str]:
         """Names of all collections, in order."""
-        return list(await (await self._catalog()).rows())
+        catalog = await self._catalog_if_any()
+        return [] if catalog is None else list(await catalog.rows())
 
     async def rename(self, name: str, new: str) -> None:
         """Give a collection another name; handles of it go on.
@@ -154,18 +165,34 @@ class AsyncCollections:
         Raises:
             CollectionNotFoundError: there is no ``name``.
             CollectionExistsError: ``new`` is taken.
+            ValueError: ``new`` can be no name.
         """
-        await (await self._catalog()).rename(name, new)
+        await (await self._catalog(name)).rename(name, new)
 
     async def drop(self, name: str) -> None:
-        """Drop a collection for ever: its name is free, its rows are deleted.
+        """Drop a collection for ever: its rows are deleted, then its name is free.
+
+        Where this fails, the name stays; to drop it again goes on from there.
 
         Raises:
             CollectionNotFoundError: there is none of this name.
         """
-        row = await (await self._catalog()).remove(name)
-        housekeeping = await self._opened(row)
-        await housekeeping.shared.run(drop)
+        catalog = await self._catalog(name)
+        row = await catalog.row(name)
+        await (await self._opened(row)).drop()
+        await catalog.remove(row.id)
+
+    async def sweep(self) -> int:
+        """Delete what died processes left in any collection, dropped ones too.
+
+        Returns:
+            How many objects that were.
+        """
+        ids = await self._place.ask(lambda: list(self._place.consensus.keys()))
+        count = 0
+        for collection_id in ids:
+            count += await self._swept(collection_id)
+        return count
 
     async def close(self) -> None:
         """End all handles. Idempotent."""
@@ -175,8 +202,8 @@ class AsyncCollections:
         await asyncio.gather(*(handle.close() for handle in self._handles))
         await asyncio.gather(*(one.close() for one in self._open.values()))
         await self._place.ask(self._place.storage.close)
-        await self._place.ask(self._assembly.close)
-        self._place.environment.close()
+        if self._closes is not None:
+            self._closes.close()
 
     async def __aenter__(self) -> AsyncCollections:
         return self
@@ -184,33 +211,70 @@ class AsyncCollections:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _catalog(self) -> Catalog:
-        return Catalog(await self._handle(catalog_row()))
+    async def _catalog(self, name: str) -> Catalog:
+        """The catalog, which is there if there is any collection."""
+        catalog = await self._catalog_if_any()
+        if catalog is None:
+            raise CollectionNotFoundError("no such collection", collection=name)
+        return catalog
+
+    async def _catalog_if_any(self) -> Catalog | None:
+        """Who only reads makes none."""
+        row = catalog_row()
+        opened = await self._opened_by(row.id, lambda: self._place.consensus.open(row.id))
+        return None if opened is None else Catalog(self._handle_of(row, opened))
 
     async def _handle(self, row: CatalogRow) -> AsyncCollection:
-        housekeeping = await self._opened(row)
+        return self._handle_of(row, await self._opened(row))
+
+    def _handle_of(self, row: CatalogRow, housekeeping: Housekeeping) -> AsyncCollection:
         for handle in self._handles:
             if handle.id == row.id and handle.name == row.name:
                 return handle
-        handle = AsyncCollection(row.name, housekeeping.shared, self._place, housekeeping)
+        handle = AsyncCollection(row.name, self._place, housekeeping)
         self._handles.append(handle)
         return handle
 
     async def _opened(self, row: CatalogRow) -> Housekeeping:
+        opened = await self._opened_by(row.id, lambda: _begun(self._place, row))
+        assert opened is not None, "what was not there was begun"
+        return opened
+
+    async def _opened_by(
+        self, collection_id: bytes, open_it: Callable[[], Opened | None]
+    ) -> Housekeeping | None:
+        self._check_open()
+        async with self._opening:
+            if collection_id not in self._open:
+                opened = await self._place.ask(open_it)
+                if opened is None:
+                    return None
+                self._open[collection_id] = Housekeeping(self._place, opened)
+            return self._open[collection_id]
+
+    async def _swept(self, collection_id: bytes) -> int:
+        if collection_id in self._open:
+            return await self._open[collection_id].sweep()
+        opened = await self._place.ask(lambda: self._place.consensus.open(collection_id))
+        if opened is None:
+            return 0
+        housekeeping = Housekeeping(self._place, opened)
+        try:
+            return await housekeeping.sweep()
+        finally:
+            await housekeeping.close()
+
+    def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedError("the collections were closed")
-        async with self._opening:
-            if row.id not in self._open:
-                opened = await self._place.ask(lambda: _begun(self._place, row))
-                self._open[row.id] = Housekeeping(self._place, opened)
-            return self._open[row.id]
 
 
-def _begun(place: Place, row: CatalogRow) -> Opened:
+def _begun(place: CollectionPlace, row: CatalogRow) -> Opened:
     """Open a collection; give it its first entry if it has none. Blocking."""
     opened = place.consensus.open(row.id)
     if opened is not None:
         return opened
+    make_choice(place.storage, CONSENSUS)
     before = row.initial_state()
     rollup = place.consensus.put_rollup(row.id, 0, encode_state(before))
     after = next_state(before, replace(before, rollups={0: rollup}), place.now_ms())

@@ -3,76 +3,126 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
+from siltstone.collections.missing_parts import PLANS_MAX, state_without, too_slow
 from siltstone.collections.part_objects import pieces_of
-from siltstone.collections.place import Place
+from siltstone.collections.place import CollectionPlace
 from siltstone.collections.reader_lease import ReaderLease
+from siltstone.collections.rows.row_schema import DIFF
 from siltstone.collections.rows.snapshot import SnapshotSplit, plan_snapshot
+from siltstone.collections.shared_state import SharedState
+from siltstone.collections.state.refusals import name_of
 from siltstone.collections.state.schemas import newest_schema
-from siltstone.collections.stored_schema import schemas_of
-from siltstone.core.errors import CollectionSchemaError
+from siltstone.collections.stored_schema import row_schema_of, schemas_of
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CollectionSchemaError,
+    SinceError,
+)
 from siltstone.core.records.collection_state import CollectionState
 
 if TYPE_CHECKING:
     import pandas
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a snapshot shows.
+
+    Attributes:
+        columns: names of columns, in this order; ``None`` means all.
+        diffs: whether each row comes once, with its count as ``_diff``.
+    """
+
+    columns: tuple[str, ...] | None = None
+    diffs: bool = False
+
+    def in_columns_of(self, state: CollectionState) -> Shown:
+        """The same, whatever columns are added later."""
+        return replace(self, columns=tuple(self.arrow(state).names[: -1 if self.diffs else None]))
+
+    def arrow(self, state: CollectionState) -> pyarrow.Schema:
+        """The schema of the rows. Raises ``CollectionSchemaError`` for an unknown column."""
+        schema = row_schema_of(state)[1].arrow
+        names = schema.names if self.columns is None else self.columns
+        for name in names:
+            if name not in schema.names:
+                raise CollectionSchemaError(
+                    "the collection has no such column",
+                    collection=name_of(state),
+                    column=repr(name),
+                )
+        fields: list[Any] = [schema.field(name) for name in names]
+        if self.diffs:
+            fields.append(pyarrow.field(DIFF, pyarrow.int64(), nullable=False))
+        return pyarrow.schema(fields)
+
+
 def splits_at(
-    state: CollectionState,
-    place: Place,
-    as_of: int,
-    *,
-    columns: Sequence[str] | None,
-    diffs: bool,
+    state: CollectionState, place: CollectionPlace, as_of: int, shown: Shown
 ) -> list[SnapshotSplit]:
     """Plan what is to be read for the rows at ``as_of``. Blocking.
 
     Raises:
+        SinceError: ``as_of`` is below the since.
         CollectionSchemaError: a column is unknown.
+        CorruptDataError: a footer is not what was written.
+        ChunkError: long-term storage did not answer; ``ChunkNotFoundError``: a part is gone.
     """
-    batches = [batch for batch in state.batches.items if batch.lower <= as_of]
-    try:
-        return plan_snapshot(
-            pieces_of(state.id, batches),
-            schemas_of(state),
-            newest_schema(state).schema_id,
-            as_of=as_of,
-            columns=columns,
-            diffs=diffs,
-            read=place.read,
+    if as_of < state.since:
+        raise SinceError(
+            "history is gone", collection=name_of(state), as_of=as_of, since=state.since
         )
-    except KeyError as error:
-        raise CollectionSchemaError(
-            "no such column", collection=state.id.hex(), column=str(error)
-        ) from error
+    shown.arrow(state)
+    batches = [batch for batch in state.batches.items if batch.lower <= as_of]
+    return plan_snapshot(
+        pieces_of(state.id, batches),
+        schemas_of(state),
+        newest_schema(state).schema_id,
+        as_of=as_of,
+        columns=shown.columns,
+        diffs=shown.diffs,
+        read=place.read,
+    )
 
 
 class AsyncCollectionSnapshot:
     """The rows at one time. Made by ``AsyncCollection.snapshot``; close it if it has a lease.
 
     Args:
-        place: where the collection is.
+        shared: the collection.
+        place: where it is.
+        state: whose parts are read.
         splits: what is to be read.
-        schema: of the rows.
+        shown: of the rows.
         as_of: the time; ``None`` where nothing was appended yet.
         lease: keeps the parts; ``None``: they stay for 15 minutes after they were replaced.
+
+    Attributes:
+        schema: of the rows.
     """
 
     def __init__(
         self,
-        place: Place,
+        shared: SharedState,
+        place: CollectionPlace,
+        state: CollectionState,
         splits: Sequence[SnapshotSplit],
-        schema: pyarrow.Schema,
+        shown: Shown,
         as_of: int | None,
         lease: ReaderLease | None,
     ) -> None:
+        self._shared = shared
         self._place = place
         self._splits = tuple(splits)
+        self._shown = shown
         self._lease = lease
-        self.schema = schema
+        self.schema = shown.arrow(state)
         self.as_of = as_of
 
     def splits(self) -> tuple[SnapshotSplit, ...]:
@@ -83,28 +133,40 @@ class AsyncCollectionSnapshot:
         """Yield all rows, some at a time, in constant memory.
 
         Raises:
-            CorruptDataError: bytes of a part are not what was written.
+            CorruptDataError: bytes of a part are not what was written, or it is gone.
             NegativeCountError: more copies of a row went than came, and diffs are not shown.
-            ChunkNotFoundError: a part was collected, 15 minutes or more after it was replaced.
+            SinceError: parts were collected before the first row, and the history with them.
+            LeaseExpiredError: the lease ended; or there is none, and parts were collected after
+                the first row, 15 minutes or more after they were replaced.
+            CollectionDroppedError: the collection was dropped meanwhile.
             ChunkError: long-term storage did not answer.
         """
-        for split in self._splits:
-            if self._lease is not None:
-                self._lease.check()
-            rows = split.read(self._place.read)
-            while True:
-                batch = await self._place.work(_next_of(rows))
-                if batch is None:
-                    break
-                yield batch
+        given = False
+        for _ in range(PLANS_MAX):
+            try:
+                async for batch in self._rows():
+                    given = True
+                    yield batch
+                return
+            except ChunkNotFoundError as error:
+                await self._plan_again(error)
+                if given:
+                    raise too_slow(self._shared.state) from error
+        raise too_slow(self._shared.state)
 
     async def to_arrow(self) -> pyarrow.Table:
-        """All rows as one table. Raises what ``batches`` does."""
-        found = [batch async for batch in self.batches()]
-        return pyarrow.Table.from_batches(found, schema=self.schema)
+        """All rows as one table, read again where parts were collected. Raises as ``batches``."""
+        for _ in range(PLANS_MAX):
+            try:
+                found = [batch async for batch in self._rows()]
+            except ChunkNotFoundError as error:
+                await self._plan_again(error)
+            else:
+                return pyarrow.Table.from_batches(found, schema=self.schema)
+        raise too_slow(self._shared.state)
 
     async def to_pandas(self) -> pandas.DataFrame:
-        """All rows as a data frame of pandas. Raises what ``batches`` does."""
+        """All rows as a data frame of pandas. Raises what ``to_arrow`` does."""
         return (await self.to_arrow()).to_pandas()
 
     async def close(self) -> None:
@@ -117,6 +179,48 @@ class AsyncCollectionSnapshot:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _rows(self) -> AsyncIterator[pyarrow.RecordBatch]:
+        for split in self._splits:
+            if self._lease is not None:
+                self._lease.check()
+            rows = split.read(self._place.read)
+            while True:
+                batch = await self._place.work(_next_of(rows))
+                if batch is None:
+                    break
+                yield batch
+
+    async def _plan_again(self, error: ChunkNotFoundError) -> None:
+        assert self.as_of is not None, "where nothing was appended, nothing is read"
+        state = await state_without(self._shared, error, self._lease)
+        self._splits = tuple(
+            (await planned(self._shared, self._place, state, self.as_of, self._shown, None))[1]
+        )
+
+
+async def planned(
+    shared: SharedState,
+    place: CollectionPlace,
+    state: CollectionState,
+    as_of: int,
+    shown: Shown,
+    lease: ReaderLease | None,
+) -> tuple[CollectionState, list[SnapshotSplit]]:
+    """Plan a read, by a newer state where a part is gone meanwhile; return the state, too.
+
+    Raises:
+        SinceError: the history is gone.
+        LostDataError: a part that is needed is gone.
+        LeaseExpiredError: the lease ended; or there is none, and parts go faster than this.
+        Exception: what ``splits_at`` raises besides.
+    """
+    for _ in range(PLANS_MAX):
+        try:
+            return state, await place.work(partial(splits_at, state, place, as_of, shown))
+        except ChunkNotFoundError as error:
+            state = await state_without(shared, error, lease)
+    raise too_slow(state)
 
 
 def _next_of(rows: Iterator[Any]) -> Callable[[], Any]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow
 
-from siltstone.collections.async_snapshot import splits_at
+from siltstone.collections.async_snapshot import Shown, splits_at
+from siltstone.collections.missing_parts import PLANS_MAX, state_without, too_slow
 from siltstone.collections.part_objects import pieces_of
-from siltstone.collections.place import Place
+from siltstone.collections.place import CollectionPlace
 from siltstone.collections.reader_lease import ReaderLease
 from siltstone.collections.rows.changes import read_changes
 from siltstone.collections.rows.part_file import part_fields
@@ -22,7 +23,7 @@ from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.stored_schema import row_schema_of, schemas_of
 from siltstone.core.errors import ChunkNotFoundError, SinceError
 from siltstone.core.records.collection_batch import CollectionBatch
-from siltstone.core.records.collection_frontier import DONE
+from siltstone.core.records.collection_frontier import DONE, TIME_MAX
 from siltstone.core.records.collection_state import CollectionState, Life
 
 if TYPE_CHECKING:
@@ -65,14 +66,14 @@ class AsyncSubscription:
         place: where it is.
         frontier: where the first changes begin.
         until: the frontier at which they end; ``None``: never.
-        lease: keeps parts and times; ``None`` means neither.
+        lease: keeps times, and parts while they are read; ``None`` means neither.
         from_rows: whether the first changes are all rows at the time ``frontier``.
     """
 
     def __init__(
         self,
         shared: SharedState,
-        place: Place,
+        place: CollectionPlace,
         frontier: int,
         until: int | None,
         lease: ReaderLease | None,
@@ -90,13 +91,28 @@ class AsyncSubscription:
         return self
 
     async def __anext__(self) -> Changes:
+        """Wait for the next changes.
+
+        Raises:
+            StopAsyncIteration: ``until`` was reached, or the collection is finished.
+            SinceError: there is no lease, and history that was not read yet is gone.
+            LeaseExpiredError: the lease ended, as this process slept for longer than it.
+            CollectionDroppedError: the collection was dropped.
+            CorruptDataError: bytes of a part are not what was written, or it is gone.
+            ChunkError: long-term storage did not answer; the subscription can be used on.
+        """
         if self.frontier >= self._until:
             await self.close()
             raise StopAsyncIteration
         state = await self._shared.wait_for(
-            lambda state: state.upper > self.frontier or state.life is not Life.OPEN
+            lambda state: state.upper > self.frontier or state.life is not Life.OPEN,
+            leased=self._lease is not None,
         )
-        return await self._read(state)
+        try:
+            return await self._read(state)
+        finally:
+            if self._lease is not None:
+                self._lease.rest()
 
     async def close(self) -> None:
         """Hold nothing any more. Idempotent."""
@@ -111,32 +127,31 @@ class AsyncSubscription:
 
     async def _read(self, state: CollectionState) -> Changes:
         """Read what follows the frontier in ``state``; plan again if a part is gone meanwhile."""
-        while True:
+        for _ in range(PLANS_MAX):
             check_open(state)
             if self._lease is not None:
                 self._lease.check()
                 # What was yielded is finished; times from the one before on are still told apart.
-                self._lease.advance(since=max(0, self.frontier - 1), hold=0)
+                self._lease.advance(max(0, self.frontier - 1))
+                self._lease.begin(state)
             if self._from_rows:
-                upper, read = self.frontier + 1, partial(self._rows, state)
+                upper = self.frontier + 1 if self.frontier < TIME_MAX else DONE
+                read = partial(self._rows, state)
             else:
                 upper, batches = self._step(state)
-                upper = min(upper, self._until)
                 read = partial(self._updates, state, batches, upper)
             try:
                 updates = await self._place.work(read)
-            except ChunkNotFoundError:
-                newer = await self._shared.refresh()
-                if newer.batches is state.batches:
-                    raise
-                state = newer
+            except ChunkNotFoundError as error:
+                state = await state_without(self._shared, error, self._lease)
                 continue
             changes = Changes(0 if self._from_rows else self.frontier, upper, updates)
             self.frontier, self._from_rows = upper, False
             return changes
+        raise too_slow(state)
 
     def _step(self, state: CollectionState) -> tuple[int, list[CollectionBatch]]:
-        """The batches that come next, and where they end."""
+        """The batches that come next, and where to end."""
         found: list[CollectionBatch] = []
         rows = 0
         upper = self.frontier
@@ -158,21 +173,13 @@ class AsyncSubscription:
             upper = batch.upper
             if upper >= self._until:
                 break
-        return upper, found
+        return min(upper, self._until), found
 
     def _rows(self, state: CollectionState) -> pyarrow.Table:
         """All rows at the frontier, as updates of that time. Blocking."""
-        if self.frontier < state.since:
-            raise SinceError(
-                "history is gone",
-                collection=name_of(state),
-                as_of=self.frontier,
-                since=state.since,
-            )
         shown = part_fields(row_schema_of(state)[1], with_time=True, with_diff=True)
-        splits = splits_at(state, self._place, self.frontier, columns=None, diffs=True)
         tables = []
-        for split in splits:
+        for split in splits_at(state, self._place, self.frontier, Shown(diffs=True)):
             table = pyarrow.Table.from_batches(split.read(self._place.read), split.arrow_schema)
             times = pyarrow.repeat(pyarrow.scalar(self.frontier, pyarrow.int64()), len(table))
             tables.append(table.append_column(TIME, times).select(shown.names).cast(shown))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Final
 
 import pyarrow
 
-from siltstone.collections.place import Place
+from siltstone.collections.part_objects import PartObjects
+from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.encode_parts import INLINE_BYTES, encode_updates
 from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.input_rows import Rows, table_of_changes, table_of_updates
@@ -22,9 +24,17 @@ from siltstone.collections.state.appends import (
     compare_and_append,
 )
 from siltstone.collections.stored_schema import row_schema_of
-from siltstone.collections.uploads import Uploads
-from siltstone.core.errors import InlineLimitError, OutcomeUnknownError
+from siltstone.collections.uploads import UploadRow, Uploads
+from siltstone.core.errors import (
+    BatchExpiredError,
+    CollectionSchemaError,
+    InlineLimitError,
+    Outcome,
+    OutcomeUnknownError,
+    SiltstoneError,
+)
 from siltstone.core.records.collection_batch import CollectionRun
+from siltstone.core.records.collection_frontier import TIME_MAX
 from siltstone.core.records.collection_rows import NO_SEQUENCE
 from siltstone.core.records.collection_state import CollectionState
 
@@ -33,6 +43,9 @@ UNNAMED_LEASE_MS: Final = 60 * 60 * 1000
 
 PRESSURE_S: Final = 30.0
 """How long an append waits for a compaction when there are very many batches."""
+
+UPLOADS_TRIED_MAX: Final = 3
+"""Of one append. Each after the first means that a lease ended while it was on its way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,24 +76,43 @@ class CollectionBatchRows:
     runs: tuple[CollectionRun, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """An append but for its rows.
+
+    Attributes:
+        sequence: of the writer; ``None``: the next one, of a writer without a name.
+        expected: the upper that the collection has to have; ``None`` takes any.
+        new: the upper that it gets; ``None``: that after the time of the commit.
+    """
+
+    sequence: int | None
+    expected: int | None
+    new: int | None = None
+
+
 class AsyncCollectionWriter:
     """Appends under one name. Made by ``AsyncCollection.writer``; used on one loop.
 
     Args:
         shared: the collection.
         place: where it is.
-        name: of the writer, the same in each process that continues its work.
-        lease_ms: how long its last sequence is known; 0 means for ever.
+        uploads: rows by which parts are uploaded. A named writer has no such row itself: as its row
+            lives for ever, it would keep all garbage.
+        name: of the writer, the same in each process that continues its work; ``None``: a random
+            one, whose appends are never repeated.
     """
 
-    def __init__(self, shared: SharedState, place: Place, name: str, *, lease_ms: int) -> None:
+    def __init__(
+        self, shared: SharedState, place: CollectionPlace, uploads: Uploads, name: str | None
+    ) -> None:
         self._shared = shared
         self._place = place
-        self._lease_ms = lease_ms
-        # A row that lives for ever would keep all garbage, so uploads have a row of their own.
-        uploader = name if lease_ms else f"upload-{place.random_u64():016x}"
-        self._uploads = Uploads(shared, place, uploader)
-        self.name = name
+        self._uploads = uploads
+        self._objects = PartObjects(place, shared.id)
+        self._numbers = count() if name is None else None
+        self._lease_ms = UNNAMED_LEASE_MS if name is None else 0
+        self.name = f"unnamed-{place.random_u64():016x}" if name is None else name
 
     @property
     def sequence(self) -> int:
@@ -90,28 +122,32 @@ class AsyncCollectionWriter:
 
     async def append(
         self,
-        rows: Rows,
+        rows: Rows = (),
         *,
         sequence: int | None,
         remove: Rows | None = None,
         expected_upper: int | None = None,
     ) -> AppendResult:
         """Append rows, and take others away, at one time, which they get as they are committed."""
-        make = partial(_changes, rows=rows, remove=remove)
-        return await self._append(make, sequence, expected=expected_upper, new=None)
+        make = partial(table_of_changes, rows=rows, remove=remove)
+        return await self._append(make, _Wanted(sequence=sequence, expected=expected_upper))
 
     async def compare_and_append(
         self, updates: Rows, *, expected_upper: int, new_upper: int, sequence: int | None
     ) -> AppendResult:
         """Append updates with their own times, and complete those below ``new_upper``."""
-        make = partial(_updates, rows=updates)
-        return await self._append(make, sequence, expected=expected_upper, new=new_upper)
+        make = partial(table_of_updates, rows=updates)
+        wanted = _Wanted(sequence=sequence, expected=expected_upper, new=new_upper)
+        return await self._append(make, wanted)
 
     async def batch(self, rows: Rows, remove: Rows | None = None) -> CollectionBatchRows:
         """Upload rows without appending them."""
-        schema_id, schema = row_schema_of(self._shared.state)
-        table = await self._place.work(lambda: _changes(schema, rows=rows, remove=remove))
-        runs = await self._uploaded(table, schema_id, schema)
+        make = partial(table_of_changes, rows=rows, remove=remove)
+        table, schema_id, schema = await self._table(make)
+        async with self._uploads.taken() as row:
+            runs = await self._uploaded(row, table, schema_id, schema)
+            if runs:
+                self._uploads.keep(row)
         return CollectionBatchRows(collection_id=self._shared.id, runs=runs)
 
     async def append_batches(
@@ -121,80 +157,104 @@ class AsyncCollectionWriter:
         sequence: int | None,
         expected_upper: int | None = None,
     ) -> AppendResult:
-        """Append what was uploaded, by whomever, at one time."""
+        """Append what was uploaded, by any process, at one time."""
         for batch in batches:
             if batch.collection_id != self._shared.id:
                 raise ValueError("a batch of another collection")
         runs = tuple(run for batch in batches for run in batch.runs)
-        return await self._commit(runs, sequence, expected=expected_upper, new=None)
-
-    async def close(self) -> None:
-        """Renew nothing any more. Idempotent."""
-        await self._uploads.close()
-
-    async def leave(self) -> None:
-        """Give up what was uploaded and not appended."""
-        await self._uploads.leave()
+        return await self._commit(runs, _Wanted(sequence=sequence, expected=expected_upper))
 
     async def _append(
-        self,
-        make: Callable[[RowSchema], pyarrow.Table],
-        sequence: int | None,
-        *,
-        expected: int | None,
-        new: int | None,
+        self, make: Callable[[RowSchema], pyarrow.Table], wanted: _Wanted
     ) -> AppendResult:
-        schema_id, schema = row_schema_of(self._shared.state)
-        table = await self._place.work(lambda: make(schema))
-        few = None
+        if wanted.expected is not None and wanted.expected < self._shared.state.upper:
+            # No upper goes back, so this is refused, or repeated: it needs no rows.
+            return await self._commit((), wanted)
+        row = self._shared.state.writers.get(self.name)
+        if row is not None and row.sequence == wanted.sequence:
+            return _result(Appended(upper=row.upper, repeated=True))
+        table, schema_id, schema = await self._table(make)
         if table.nbytes <= 2 * INLINE_BYTES:
             few = await self._place.work(lambda: _inline(encode_updates(table, schema, schema_id)))
-        if few is not None:
+            if few is not None:
+                try:
+                    return await self._commit(few, wanted)
+                except InlineLimitError:
+                    pass
+        tried = 1
+        while True:
             try:
-                return await self._commit(few, sequence, expected=expected, new=new)
-            except InlineLimitError:
-                pass
-        runs = await self._uploaded(table, schema_id, schema)
-        return await self._commit(runs, sequence, expected=expected, new=new)
+                return await self._upload_and_commit(table, schema_id, schema, wanted)
+            except BatchExpiredError:
+                if tried == UPLOADS_TRIED_MAX:
+                    raise
+            tried += 1
+
+    async def _table(
+        self, make: Callable[[RowSchema], pyarrow.Table]
+    ) -> tuple[pyarrow.Table, int, RowSchema]:
+        """Make rows of the newest schema; return them, its id, and the schema.
+
+        Raises:
+            CollectionSchemaError: they do not fit it.
+        """
+        schema_id, schema = row_schema_of(self._shared.state)
+        try:
+            return await self._place.work(lambda: make(schema)), schema_id, schema
+        except CollectionSchemaError:
+            newest_id, newest = row_schema_of(await self._shared.refresh())
+            if newest_id == schema_id:
+                raise
+            return await self._place.work(lambda: make(newest)), newest_id, newest
+
+    async def _upload_and_commit(
+        self, table: pyarrow.Table, schema_id: int, schema: RowSchema, wanted: _Wanted
+    ) -> AppendResult:
+        async with self._uploads.taken() as row:
+            runs = await self._uploaded(row, table, schema_id, schema)
+            try:
+                result = await self._commit(runs, wanted)
+            except SiltstoneError as error:
+                if error.outcome is Outcome.NOT_APPLIED:  # None of its tries: no state has them.
+                    await self._objects.discard(runs)
+                raise
+            if result.repeated:
+                await self._objects.discard(runs)
+            return result
 
     async def _uploaded(
-        self, table: pyarrow.Table, schema_id: int, schema: RowSchema
+        self, row: UploadRow, table: pyarrow.Table, schema_id: int, schema: RowSchema
     ) -> tuple[CollectionRun, ...]:
-        parts = encode_updates(
-            table, schema, schema_id, part_size=self._place.settings.part_bytes, inline=False
-        )
-        run = await self._uploads.upload(parts)
+        size = self._place.settings.part_bytes
+        parts = encode_updates(table, schema, schema_id, part_size=size, inline=False)
+        run = await self._uploads.upload(row, parts)
         return (run,) if run else ()
 
-    async def _commit(
-        self,
-        runs: tuple[CollectionRun, ...],
-        sequence: int | None,
-        *,
-        expected: int | None,
-        new: int | None,
-    ) -> AppendResult:
+    async def _commit(self, runs: tuple[CollectionRun, ...], wanted: _Wanted) -> AppendResult:
+        if (wanted.sequence is None) != (self._numbers is not None):
+            raise ValueError("an append of a writer with a name has a sequence, and no other has")
         if appends_wait(self._shared.state):
             await self._wait_for_room()
         append = CollectionAppend(
             writer=self.name,
-            sequence=0 if sequence is None else sequence,
+            sequence=0 if wanted.sequence is None else wanted.sequence,
             runs=runs,
-            expected=expected,
-            new=new,
+            expected=wanted.expected,
+            new=wanted.new,
             lease_ms=self._lease_ms,
             who=self._place.who,
         )
-        once = _Once(append, chooses=sequence is None)
+        once = _Once(append, self._numbers)
         try:
-            done = await self._shared.run(once.command, once.is_done)
+            return _result(await self._shared.run(once.command, once.settle))
         except OutcomeUnknownError as error:
             raise OutcomeUnknownError(
-                "whether the append was made is not known; repeat it with this sequence",
+                "whether the append was made is not known; a named writer may repeat it with this "
+                "sequence",
+                collection=self._shared.id.hex(),
                 writer=self.name,
                 sequence=once.sequence,
             ) from error
-        return AppendResult(time=max(0, done.upper - 1), upper=done.upper, repeated=done.repeated)
 
     async def _wait_for_room(self) -> None:
         try:
@@ -208,12 +268,15 @@ class _Once:
 
     Args:
         append: what to append.
-        chooses: whether it takes the sequence after the writer's last one.
+        numbers: gives each try of a writer without a name a sequence of its own. If one that was
+            given up as unknown counts after all, no later one is taken for it. ``None``: all tries
+            have the sequence of the append.
     """
 
-    def __init__(self, append: CollectionAppend, *, chooses: bool) -> None:
+    def __init__(self, append: CollectionAppend, numbers: Iterator[int] | None) -> None:
         self._append = append
-        self._chooses = chooses
+        self._numbers = numbers
+        self._answer: Appended | None = None
 
     @property
     def sequence(self) -> int:
@@ -222,24 +285,26 @@ class _Once:
 
     def command(self, state: CollectionState, now_ms: int) -> tuple[CollectionState, Appended]:
         """Run it."""
-        if self._chooses:
-            row = state.writers.get(self._append.writer)
-            last = NO_SEQUENCE if row is None else row.sequence
-            self._append = replace(self._append, sequence=last + 1)
-        return compare_and_append(state, now_ms, append=self._append)
+        if self._numbers is not None:
+            self._append = replace(self._append, sequence=next(self._numbers))
+        after, self._answer = compare_and_append(state, now_ms, append=self._append)
+        return after, self._answer
 
-    def is_done(self, state: CollectionState) -> bool | None:
-        """Whether the row of the writer tells that the last try counted."""
+    def settle(self, state: CollectionState) -> Appended | None:
+        """What the last try answered, if the row of the writer tells that it counted."""
         row = state.writers.get(self._append.writer)
-        return None if row is None else row.sequence >= self._append.sequence
+        if row is not None and row.sequence < self._append.sequence:
+            return None
+        if row is not None and self._numbers is not None:
+            return self._answer  # Only this process has the name, and it makes one entry at a time.
+        if row is not None and row.sequence == self._append.sequence:
+            return Appended(upper=row.upper, repeated=False)  # By this entry, or a twin of it.
+        raise OutcomeUnknownError("no state tells whether the append counted")
 
 
-def _changes(schema: RowSchema, rows: Rows, remove: Rows | None) -> pyarrow.Table:
-    return table_of_changes(schema, rows, remove)
-
-
-def _updates(schema: RowSchema, rows: Rows) -> pyarrow.Table:
-    return table_of_updates(schema, rows)
+def _result(appended: Appended) -> AppendResult:
+    time = min(max(0, appended.upper - 1), TIME_MAX)
+    return AppendResult(time=time, upper=appended.upper, repeated=appended.repeated)
 
 
 def _inline(parts: Iterator[EncodedPart]) -> tuple[CollectionRun, ...] | None:

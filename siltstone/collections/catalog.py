@@ -14,6 +14,7 @@ from siltstone.core.errors import (
     CollectionExistsError,
     CollectionNotFoundError,
     CorruptDataError,
+    OutcomeUnknownError,
     UpperMismatchError,
 )
 from siltstone.core.records.collection_rows import CollectionSchema
@@ -60,7 +61,7 @@ class CatalogRow:
     created_ms: int
 
     def initial_state(self) -> CollectionState:
-        """The state before the first entry: the same whoever makes it."""
+        """The state before the first entry: the same, in whichever process."""
         schema = CollectionSchema(schema_id=0, key_columns=self.key_columns, arrow=self.columns)
         return initial_state(
             self.id,
@@ -141,14 +142,13 @@ class Catalog:
             if await self._changed(upper, [row], [rows[name]]):
                 return row
 
-    async def remove(self, name: str) -> CatalogRow:
-        """Take a name away, and return what it stood for."""
+    async def remove(self, collection_id: bytes) -> None:
+        """Take the name of a collection away, whichever it has by now. May be repeated."""
         while True:
             upper, rows = await self._read()
-            if name not in rows:
-                raise CollectionNotFoundError("no such collection", collection=name)
-            if await self._changed(upper, [], [rows[name]]):
-                return rows[name]
+            found = [row for row in rows.values() if row.id == collection_id]
+            if not found or await self._changed(upper, [], found):
+                return
 
     async def _read(self) -> tuple[int, dict[str, CatalogRow]]:
         snapshot = await self._collection.snapshot()
@@ -169,6 +169,10 @@ class Catalog:
             )
         except UpperMismatchError:
             return False
+        except OutcomeUnknownError:
+            rows = (await self._read())[1].values()
+            if not all(row in rows for row in added) or any(row in rows for row in removed):
+                raise
         return True
 
 

@@ -12,26 +12,34 @@ from siltstone.core.storage.optional_verbs import create_whole
 CHOICE_NAME: Final = "collections/consensus"
 
 
-def check_choice(storage: ChunkStorage, wanted: str) -> None:
-    """Compare what the store's collections use with ``wanted``, which the first opener writes.
+def check_choice(storage: ChunkStorage, wanted: str) -> bool:
+    """Compare what the store's collections use with ``wanted``; return whether they use it.
+
+    ``False`` means that the store has no collections yet.
 
     Raises:
         CollectionError: they use another one: two of them would be two truths.
         CorruptDataError: the record is damaged.
         ChunkError: long-term storage did not answer.
     """
-    while True:
-        found = _read(storage)
-        if found is not None:
-            break
+    found = _read(storage)
+    if found not in (None, wanted):
+        raise CollectionError(
+            "the collections of this store use another consensus", uses=found, wanted=wanted
+        )
+    return found is not None
+
+
+def make_choice(storage: ChunkStorage, wanted: str) -> None:
+    """Write what the store's collections use, unless that was done. May be repeated.
+
+    Raises like ``check_choice``.
+    """
+    while not check_choice(storage, wanted):
         try:
             create_whole(storage, CHOICE_NAME, [encode_choice(wanted)])
         except ChunkExistsError:
             continue
-    if found != wanted:
-        raise CollectionError(
-            "the collections of this store use another consensus", uses=found, wanted=wanted
-        )
 
 
 def _read(storage: ChunkStorage) -> str | None:

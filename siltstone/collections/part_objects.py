@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from siltstone.collections.place import Place
+from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.stored_run import Piece
 from siltstone.collections.state.part_names import (
@@ -21,7 +22,6 @@ from siltstone.collections.state.part_names import (
 from siltstone.core.errors import (
     ChunkError,
     ChunkExistsError,
-    ChunkNotFoundError,
     CorruptDataError,
     Outcome,
 )
@@ -33,7 +33,7 @@ UPLOADS_MAX: Final = 2
 """Parts of one append that are written at the same time: each is in memory as a whole."""
 
 TRIES: Final = 3
-"""Of one part, each under a name of its own; what a try left behind, the sweep deletes."""
+"""Of one part, each under a name of its own; what a try left, the sweep deletes."""
 
 DELETES_MAX: Final = 1_000
 """Names of one call."""
@@ -59,7 +59,7 @@ class PartObjects:
         collection_id: 16 bytes.
     """
 
-    def __init__(self, place: Place, collection_id: bytes) -> None:
+    def __init__(self, place: CollectionPlace, collection_id: bytes) -> None:
         self._place = place
         self._id = collection_id
 
@@ -122,6 +122,15 @@ class PartObjects:
         finally:
             gate.release()
 
+    async def discard(self, runs: Iterable[CollectionRun]) -> None:
+        """Delete what was uploaded, and is known to be in no state, now or later.
+
+        What cannot be deleted, the sweep deletes.
+        """
+        names = [name_of_part(part) for run in runs for part in run if part.inline is None]
+        with suppress(ChunkError):
+            await self.delete(names)
+
     async def delete(self, names: Sequence[PartName]) -> None:
         """Delete objects; those that are gone already are no failure.
 
@@ -147,12 +156,3 @@ class PartObjects:
             except CorruptDataError:
                 foreign.append(stat.name)
         return names, foreign
-
-    async def is_there(self, part: CollectionPart) -> bool:
-        """Whether the object of a part exists, with its length. Raises ``ChunkError``."""
-        key = part_key(self._id, name_of_part(part))
-        try:
-            stat = await self._place.ask(lambda: self._place.storage.stat(key))
-        except ChunkNotFoundError:
-            return False
-        return stat.length == part.length

@@ -40,7 +40,7 @@ class CollectionSettings:
     garbage_delay_ms: int = 15 * 60 * 1000
 
 
-class Place:
+class CollectionPlace:
     """Where the collections of one store are, and by what this process reaches them.
 
     Args:

@@ -3,68 +3,103 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from siltstone.collections.place import Place
+from siltstone.collections.place import CollectionPlace
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.readers import leave_reader, register_reader, renew_reader
 from siltstone.collections.uploads import RENEWALS
-from siltstone.core.errors import CollectionError, LeaseExpiredError, SiltstoneError
+from siltstone.core.errors import ClosedError, CollectionError, LeaseExpiredError, SiltstoneError
+from siltstone.core.records.collection_rows import CollectionReader
+from siltstone.core.records.collection_state import CollectionState
 
 
 class ReaderLease:
     """The row of one reader, which is renewed until ``close``. Made by ``held``.
 
+    A reader that is at rest holds no part: it will read a state that is not older than the newest
+    one. While it reads a state, it holds what that one names.
+
     Args:
         shared: the collection.
         place: where it is.
-        reader_id: of the row.
-        since: what the reader needs, a frontier.
-        hold: the seqno from which on it needs every part.
+        row: as it was registered.
+        seqno: of the state that is read; ``None`` at rest.
+
+    Attributes:
+        id: of the row.
+        since: the frontier that the since of the collection does not pass.
+        is_closed: whether ``close`` was called.
     """
 
     def __init__(
-        self, shared: SharedState, place: Place, reader_id: int, since: int, hold: int
+        self, shared: SharedState, place: CollectionPlace, row: CollectionReader, seqno: int | None
     ) -> None:
         self._shared = shared
         self._place = place
-        self.id = reader_id
-        self._since = since
-        self._hold = hold
+        self.id = row.id
+        self.since = row.since
+        self._reads = seqno
+        self.is_closed = False
         self._ended = False
         self._renewal = asyncio.ensure_future(self._renew())
 
     @classmethod
-    async def held(cls, shared: SharedState, place: Place, since: int) -> ReaderLease:
-        """Begin to hold all parts, and times from ``since`` on.
+    async def held(
+        cls,
+        shared: SharedState,
+        place: CollectionPlace,
+        since: Callable[[CollectionState], int],
+        *,
+        reads: bool,
+    ) -> ReaderLease:
+        """Begin to hold all parts, and times from one on.
+
+        Args:
+            shared: the collection.
+            place: where it is.
+            since: chooses the time by the state in which the row is made.
+            reads: whether the state that it is made in is read from now on; else it is at rest.
 
         Raises:
-            SinceError: ``since`` is below that of the collection.
+            SinceError: the time is below the since of the collection.
             CollectionLimitError: there are too many readers.
         """
         reader_id = place.random_u64()
-        row = await shared.run(
-            partial(
-                register_reader,
+
+        def register(
+            state: CollectionState, now_ms: int
+        ) -> tuple[CollectionState, CollectionReader]:
+            return register_reader(
+                state,
+                now_ms,
                 reader_id=reader_id,
-                since=since,
+                since=since(state),
                 lease_ms=place.settings.lease_ms,
                 who=place.who,
             )
-        )
+
         shared.own_readers.add(reader_id)
-        return cls(shared, place, reader_id, row.since, row.hold)
+        try:
+            row = await shared.run(register)
+        except BaseException:
+            shared.own_readers.discard(reader_id)
+            raise
+        return cls(shared, place, row, row.hold if reads else None)
 
-    @property
-    def hold(self) -> int:
-        """The seqno from which on every part is there."""
-        return self._hold
+    def begin(self, state: CollectionState) -> None:
+        """Read a state from now on, which is not older than those before."""
+        self._reads = state.seqno
 
-    def advance(self, *, since: int, hold: int) -> None:
-        """Need less from the next renewal on: both move forward only."""
-        self._since = max(self._since, since)
-        self._hold = max(self._hold, hold)
+    def rest(self) -> None:
+        """Read nothing until ``begin``."""
+        self._reads = None
+
+    def advance(self, since: int) -> None:
+        """Need no times below ``since`` any more, from the next renewal on."""
+        self.since = max(self.since, since)
 
     def check(self) -> None:
         """Raise ``LeaseExpiredError`` if a committed entry said that the lease had ended."""
@@ -75,9 +110,9 @@ class ReaderLease:
 
     async def close(self) -> None:
         """Hold nothing any more. Idempotent."""
+        self.is_closed = True
         self._renewal.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._renewal
+        await asyncio.wait([self._renewal])
         if self.id in self._shared.own_readers:
             self._shared.own_readers.discard(self.id)
             with suppress(SiltstoneError):  # The row ends with its lease.
@@ -87,10 +122,11 @@ class ReaderLease:
         pause_s = self._place.settings.lease_ms / 1000 / RENEWALS
         while True:
             await self._place.environment.sleep(pause_s)
-            renew = partial(renew_reader, reader_id=self.id, since=self._since, hold=self._hold)
+            hold = self._shared.state.seqno if self._reads is None else self._reads
+            renew = partial(renew_reader, reader_id=self.id, since=self.since, hold=hold)
             try:
                 await self._shared.run(renew)
-            except CollectionError:
+            except (ClosedError, CollectionError):
                 self._ended = True
                 return
             except SiltstoneError:

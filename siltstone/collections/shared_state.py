@@ -9,24 +9,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from siltstone.collections.place import Place
-from siltstone.collections.state.diffs import apply, diff_of
+from siltstone.collections.place import CollectionPlace
+from siltstone.collections.state.diffs import diff_of
 from siltstone.collections.state.next_state import next_state
 from siltstone.collections.state.rollups import link_of
-from siltstone.core.consensus import Committed, Opened, Progress, Taken, Tip
+from siltstone.collections.state_progress import advanced, grown_bytes
+from siltstone.core.consensus import Committed, Opened, Progress, Taken
+from siltstone.core.constants import KIB
 from siltstone.core.errors import ClosedError, OutcomeUnknownError, SiltstoneError
-from siltstone.core.records.collection_state import CollectionState, decode_state
+from siltstone.core.records.collection_state import CollectionState
 
 T = TypeVar("T")
 Command = Callable[[CollectionState, int], tuple[CollectionState, T]]
 """From a state and milliseconds since 1970 to the next state and an answer; refuses by raising."""
 
+Settle = Callable[[CollectionState], T | None]
+"""What a command answered, by a later state; ``None`` where that shows that it was not committed.
+
+Raises ``OutcomeUnknownError`` where the state does not tell.
+"""
+
 JOINED_MAX: Final = 64
 """Commands of one entry."""
+
+JOINED_BYTES: Final = 64 * KIB
+"""Of the batches of one entry, about: what the next entries repeat is no longer."""
+
+RACES_MAX: Final = 2
+"""Commits one after the other that others were ahead of. Each brings one entry of theirs for three
+requests; after so many a refresh brings all of them."""
 
 POLL_MIN_S: Final = 0.05
 POLL_GROWTH: Final = 1.5
@@ -41,16 +55,19 @@ class _Request(Generic[T]):
 
     Attributes:
         command: to be run.
-        is_done: tells by a later state whether the command was committed: by the row of a writer.
-            ``None`` means that the command may be repeated.
+        settle: see ``Settle``; ``None`` means that the command may be repeated.
         answer: for the caller.
         began: the moment at which it was asked for.
     """
 
     command: Command[T]
-    is_done: Callable[[CollectionState], bool | None] | None
+    settle: Settle[T] | None
     answer: asyncio.Future[T]
     began: int
+
+
+_Joined = list[tuple[_Request[Any], Any]]
+"""Commands of one entry, each with its answer."""
 
 
 class SharedState:
@@ -63,13 +80,14 @@ class SharedState:
 
     Attributes:
         state: the newest that is known.
+        tip: the same for the consensus.
         own_readers: ids of readers of this process; their rows are never dropped by it.
         own_writers: names of writers of this process, in the same way.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: CollectionPlace,
         opened: Opened,
         on_commit: Callable[[CollectionState, CollectionState], None],
     ) -> None:
@@ -80,28 +98,29 @@ class SharedState:
         self._waiting: list[_Request[Any]] = []
         self._worker: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
+        self._polled_s = -1.0
         self._watchers: set[asyncio.Future[None]] = set()
         self._moment = 0
         self._certain = 0
+        self._certain_s = place.environment.monotonic()
+        self._races = 0
         self._is_closed = False
-        self.state, self.tip = _advanced(None, opened)
+        self.state, self.tip = advanced(None, opened)
 
     @property
     def id(self) -> bytes:
         """Of the collection, 16 bytes."""
         return self.tip.collection_id
 
-    async def run(
-        self,
-        command: Command[T],
-        is_done: Callable[[CollectionState], bool | None] | None = None,
-    ) -> T:
+    async def run(self, command: Command[T], settle: Settle[T] | None = None) -> T:
         """Run a command on the newest state, and return its answer when that is durable.
 
         Args:
-            command: pure; it may run several times, on newer and newer states.
-            is_done: whether a state tells that the command was committed; ``None`` of it means that
-                no state will tell. For commands that may not be repeated.
+            command: pure but for notes for ``settle``; it may run several times, on newer and newer
+                states.
+            settle: for a command that may not be repeated. Asked if neither its own entry nor
+                another one is there any more, and only a state can tell.
 
         Raises:
             OutcomeUnknownError: whether it was committed is not known.
@@ -112,62 +131,69 @@ class SharedState:
         self._check_open()
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._moment += 1
-        self._waiting.append(_Request(command, is_done, answer, self._moment))
+        self._waiting.append(_Request(command, settle, answer, self._moment))
         if self._worker is None:
             self._worker = asyncio.ensure_future(self._work())
         return await answer
 
     async def refresh(self) -> CollectionState:
-        """Return a state that was the newest one at a moment after this call."""
+        """Return a state that was the newest one at a moment after this call.
+
+        Raises:
+            ChunkError: long-term storage did not answer.
+            ClosedError: the collection was closed.
+        """
         self._check_open()
         self._moment += 1
         began = self._moment
         while self._certain < began:
             if self._looking is None:
                 self._looking = asyncio.ensure_future(self._look())
-            looking = self._looking
-            await asyncio.shield(looking)
+            await asyncio.shield(self._looking)
         return self.state
 
     async def wait_for(
-        self, ready: Callable[[CollectionState], bool], timeout_s: float | None = None
+        self,
+        ready: Callable[[CollectionState], bool],
+        timeout_s: float | None = None,
+        *,
+        leased: bool = False,
     ) -> CollectionState:
         """Wait until a state is ready, and return it. Other processes are polled meanwhile.
+
+        Args:
+            ready: whether a state is what is waited for.
+            timeout_s: how long to wait; ``None`` for ever.
+            leased: a lease is renewed meanwhile, which finds what polls do not see.
 
         Raises:
             TimeoutError: none was in this time.
             ChunkError: long-term storage did not answer.
+            ClosedError: the collection was closed.
         """
+        clock = self._place.environment.monotonic
+        began_s, pause_s = clock(), POLL_MIN_S
         async with asyncio.timeout(timeout_s):
-            pause_s = POLL_MIN_S
-            certain_s = self._place.environment.monotonic()
             while not ready(self.state):
                 self._check_open()
-                seqno = self.state.seqno
-                if await self._changed(pause_s):
-                    pause_s = POLL_MIN_S
-                    continue
-                now_s = self._place.environment.monotonic()
-                if now_s - certain_s >= CERTAIN_EVERY_S:
-                    certain_s = now_s
-                    await self.refresh()
-                else:
-                    await self._poll()
-                longest_s = self._place.settings.poll_max_s
+                seqno, paused_s = self.state.seqno, clock()
+                if not await self._changed(pause_s):
+                    if not leased and clock() - max(began_s, self._certain_s) >= CERTAIN_EVERY_S:
+                        await self.refresh()
+                    elif max(self._polled_s, self._certain_s) < paused_s:
+                        await self._poll()  # Otherwise another one of this process looked just now.
                 is_new = self.state.seqno != seqno
+                longest_s = self._place.settings.poll_max_s
                 pause_s = POLL_MIN_S if is_new else min(pause_s * POLL_GROWTH, longest_s)
         return self.state
 
     async def close(self) -> None:
-        """End what waits. What was committed stays committed. Idempotent."""
+        """End what waits. What was asked for before is done first. Idempotent."""
         self._is_closed = True
-        for watcher in self._watchers:
-            if not watcher.done():
-                watcher.set_result(None)
-        for task in (self._worker, self._looking):
-            if task is not None:
-                with suppress(SiltstoneError):
-                    await task
+        self._wake()
+        tasks = {task for task in (self._worker, self._looking, self._polling) if task is not None}
+        if tasks:
+            await asyncio.wait(tasks)
 
     # --- one entry after the other ---
 
@@ -175,51 +201,60 @@ class SharedState:
         try:
             while self._waiting:
                 await self._attempt()
-        except BaseException as error:
-            for request in self._waiting:
-                _fail(request, error)
-            self._waiting = []
-            raise
+        except Exception as error:
+            if not self._fail_all(error):
+                raise
         finally:
+            for request in self._waiting:
+                request.answer.cancel()
+            self._waiting = []
             self._worker = None
 
     async def _attempt(self) -> None:
         """Run the commands that wait on the newest state, and commit what they change."""
+        if self._races >= RACES_MAX and not await self._refreshed():
+            return
         self._waiting = [one for one in self._waiting if not one.answer.done()]
         now_ms = self._place.now_ms()
-        before = after = self.state
-        joined: list[tuple[_Request[Any], Any]] = []
-        unsettled = False
+        before = self.state
+        after, joined = self._joined(before, now_ms)
+        if joined:
+            await self._commit(before, after, joined, now_ms)
+        elif any(not one.answer.done() for one in self._waiting[:JOINED_MAX]):
+            await self._refreshed()
+
+    def _joined(self, before: CollectionState, now_ms: int) -> tuple[CollectionState, _Joined]:
+        """Run commands one after the other; tell those that need no entry, if that is certain."""
+        after = before
+        joined: _Joined = []
         for request in self._waiting[:JOINED_MAX]:
+            is_certain = after is before and request.began <= self._certain
             try:
                 changed, answer = request.command(after, now_ms)
             except Exception as error:  # noqa: BLE001 - a refusal, of whatever kind
-                if after is before and request.began <= self._certain:
+                if is_certain:
                     _fail(request, error)
-                unsettled = True
                 continue
             if changed is not after:
                 joined.append((request, answer))
                 after = changed
-            elif after is before and request.began <= self._certain:
+                if grown_bytes(before, after) >= JOINED_BYTES:
+                    break
+            elif is_certain:
                 _tell(request, answer)
-            else:
-                unsettled = True
-        if joined:
-            await self._commit(before, after, joined, now_ms)
-        elif unsettled and any(not one.answer.done() for one in self._waiting):
-            try:
-                await self.refresh()
-            except SiltstoneError as error:
-                for request in self._waiting:
-                    _fail(request, error)
+        return after, joined
+
+    async def _refreshed(self) -> bool:
+        """Look what is the newest state; fail all that waits if that cannot be had."""
+        try:
+            await self.refresh()
+        except SiltstoneError as error:
+            self._fail_all(error)
+            return False
+        return True
 
     async def _commit(
-        self,
-        before: CollectionState,
-        after: CollectionState,
-        joined: list[tuple[_Request[Any], Any]],
-        now_ms: int,
+        self, before: CollectionState, after: CollectionState, joined: _Joined, now_ms: int
     ) -> None:
         new = next_state(
             before, after, now_ms, own_readers=self.own_readers, own_writers=self.own_writers
@@ -227,56 +262,95 @@ class SharedState:
         diff = diff_of(before, new, actor=self._place.who)
         link = link_of(before, new)
         tip = self.tip
-        self._moment += 1
-        began = self._moment
+        began, began_s = self._next_moment()
         try:
             result = await self._place.ask(lambda: self._place.consensus.commit(tip, diff, link))
         except Exception as error:  # noqa: BLE001 - each caller gets it
             for request, _ in joined:
                 _fail(request, error)
             return
-        self._take(result.progress)
-        self._certain = max(self._certain, began)
+        try:
+            self._take(result.progress)
+        except SiltstoneError as error:
+            for request, _ in joined:
+                _fail(request, error if isinstance(result, Taken) else _unreadable(error))
+            return
+        if isinstance(result, Taken):
+            # It leads to the next entry alone, which may be far from the newest.
+            self._races += 1
+            return
+        self._note_certain(began, began_s)
         if isinstance(result, Committed):
             for request, answer in joined:
                 _tell(request, answer)
             self._on_commit(before, new)
-        elif not isinstance(result, Taken):
+        else:
             self._settle(joined)
 
-    def _settle(self, joined: list[tuple[_Request[Any], Any]]) -> None:
-        """Find out by the newest state whether an entry counted, which all of it did or nothing."""
-        told = [one.is_done(self.state) for one, _ in joined if one.is_done is not None]
-        if True in told:
-            for request, answer in joined:
-                _tell(request, answer)
-        elif None in told:
-            for request, _ in joined:
-                if request.is_done is not None:
-                    _fail(request, OutcomeUnknownError("whether the append counted is not known"))
+    def _settle(self, joined: _Joined) -> None:
+        """Tell by the newest state what became of commands; the others run again."""
+        for request, _ in joined:
+            if request.settle is None:
+                continue
+            try:
+                answer = request.settle(self.state)
+            except OutcomeUnknownError as error:
+                _fail(request, error)
+            else:
+                if answer is not None:
+                    _tell(request, answer)
+
+    def _fail_all(self, error: Exception) -> bool:
+        """Fail all that waits; return whether anything did."""
+        failed = [request for request in self._waiting if not request.answer.done()]
+        for request in failed:
+            _fail(request, error)
+        return bool(failed)
 
     # --- news ---
 
     async def _look(self) -> None:
         try:
-            self._moment += 1
-            began, tip = self._moment, self.tip
-            progress = await self._place.ask(lambda: self._place.consensus.refresh(tip))
-            self._take(progress)
-            self._certain = max(self._certain, began)
+            began, began_s = self._next_moment()
+            tip = self.tip
+            self._take(await self._place.ask(lambda: self._place.consensus.refresh(tip)))
+            self._note_certain(began, began_s)
         finally:
             self._looking = None
 
     async def _poll(self) -> None:
-        tip = self.tip
-        progress = await self._place.ask(lambda: self._place.consensus.poll(tip))
-        if progress is not None:
-            self._take(progress)
+        if self._polling is None:
+            self._polled_s = self._place.environment.monotonic()
+            self._polling = asyncio.ensure_future(self._ask_for_news())
+        await asyncio.shield(self._polling)
+
+    async def _ask_for_news(self) -> None:
+        try:
+            tip = self.tip
+            progress = await self._place.ask(lambda: self._place.consensus.poll(tip))
+            if progress is not None:
+                self._take(progress)
+        finally:
+            self._polling = None
+
+    def _next_moment(self) -> tuple[int, float]:
+        """A moment after all that was asked for until now, and its time."""
+        self._moment += 1
+        return self._moment, self._place.environment.monotonic()
+
+    def _note_certain(self, moment: int, moment_s: float) -> None:
+        """Say that the state was the newest one at a moment, or later."""
+        self._races = 0
+        self._certain = max(self._certain, moment)
+        self._certain_s = max(self._certain_s, moment_s)
 
     def _take(self, progress: Progress) -> None:
         if progress.tip.seqno <= self.tip.seqno:
             return  # Another call went as far meanwhile.
-        self.state, self.tip = _advanced(self.state, progress)
+        self.state, self.tip = advanced(self.state, progress)
+        self._wake()
+
+    def _wake(self) -> None:
         for watcher in self._watchers:
             if not watcher.done():
                 watcher.set_result(None)
@@ -298,19 +372,10 @@ class SharedState:
             raise ClosedError("the collection was closed")
 
 
-def _advanced(state: CollectionState | None, progress: Progress) -> tuple[CollectionState, Tip]:
-    """Return the state to which ``progress`` leads, and its tip.
-
-    It may lead there from an older state than ``state``, which has some of its diffs then.
-    """
-    if isinstance(progress, Opened):
-        where = f"rollup {progress.rollup.seqno} of {progress.tip.collection_id.hex()}"
-        state = decode_state(progress.state, where=where)
-    assert state is not None, "diffs follow a state"
-    for diff in progress.diffs:
-        if diff.seqno > state.seqno:
-            state = apply(state, diff)
-    return state, progress.tip
+def _unreadable(error: SiltstoneError) -> OutcomeUnknownError:
+    unknown = OutcomeUnknownError("entries were read that make no sense", reason=str(error))
+    unknown.__cause__ = error
+    return unknown
 
 
 def _tell(request: _Request[T], answer: T) -> None:
@@ -318,6 +383,6 @@ def _tell(request: _Request[T], answer: T) -> None:
         request.answer.set_result(answer)
 
 
-def _fail(request: _Request[Any], error: BaseException) -> None:
+def _fail(request: _Request[Any], error: Exception) -> None:
     if not request.answer.done():
         request.answer.set_exception(error)

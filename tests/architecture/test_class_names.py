@@ -10,6 +10,7 @@ from tests.architecture.source_tree import modules
 
 SHARED: Mapping[str, str] = {
     "Checksums": "settings of two bindings, which know nothing of each other",
+    "CollectionWriter": "for blocking callers, and its row in a state",
     "Plan": "two published test kits, each with the calls or requests that it lets fail",
     "Service": "the client of each binding, which know nothing of one another",
     "Writer": "public both times: of events, and of appends that may be repeated",

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from tests.architecture.source_tree import ROOT, modules
 
 VAGUE_WORDS = frozenset({"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"})
-NOUNS = frozenset({"opening", "concat_staging"})
+NOUNS = frozenset({"opening", "concat_staging", "housekeeping"})
 """Names that end in *-ing* and are nouns nevertheless."""
 SPARK_MARK = re.compile(r"^(pytestmark = \[|@|    )pytest\.mark\.spark\b", re.MULTILINE)
 SDKS = frozenset(

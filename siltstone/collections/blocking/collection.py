@@ -1,14 +1,12 @@
-"""Collections for blocking callers, on any thread. Each verb is that of the class for asyncio."""
+"""One collection for blocking callers, on any thread. Verbs are those of the class for asyncio."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow
 
-from siltstone.collections.async_collections import AsyncCollections, open_async_collections
 from siltstone.core.closed_on_exit import Closing
 from siltstone.store.blocking.background_loop import BackgroundLoop
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
     from siltstone.collections.async_bookmark import AsyncBookmark
-    from siltstone.collections.async_collection import AsyncCollection, CollectionInfo
+    from siltstone.collections.async_collection import AsyncCollection
     from siltstone.collections.async_snapshot import AsyncCollectionSnapshot
     from siltstone.collections.async_subscription import AsyncSubscription, Changes
     from siltstone.collections.async_writer import (
@@ -24,26 +22,9 @@ if TYPE_CHECKING:
         AsyncCollectionWriter,
         CollectionBatchRows,
     )
-    from siltstone.collections.place import CollectionSettings
+    from siltstone.collections.collection_info import CollectionInfo
     from siltstone.collections.rows.input_rows import Rows
     from siltstone.collections.rows.snapshot import SnapshotSplit
-    from siltstone.core.environment import Environment
-
-
-def open_collections(
-    path: Path | str,
-    *,
-    settings: CollectionSettings | None = None,
-    environment: Environment | None = None,
-) -> Collections:
-    """Open the collections of a store. See ``open_async_collections``."""
-    loop = BackgroundLoop("siltstone-collections")
-    try:
-        opened = loop.run(open_async_collections(path, settings=settings, environment=environment))
-    except BaseException:
-        loop.close()
-        raise
-    return Collections(loop, opened)
 
 
 class CollectionSnapshot(Closing):
@@ -188,10 +169,16 @@ class CollectionWriter:
         )
 
     def append_batches(
-        self, batches: Sequence[CollectionBatchRows], *, sequence: int
+        self,
+        batches: Sequence[CollectionBatchRows],
+        *,
+        sequence: int,
+        expected_upper: int | None = None,
     ) -> AppendResult:
-        """Append what was uploaded, by whatever process."""
-        return self._loop.run(self._writer.append_batches(batches, sequence=sequence))
+        """Append what was uploaded, by any process."""
+        return self._loop.run(
+            self._writer.append_batches(batches, sequence=sequence, expected_upper=expected_upper)
+        )
 
 
 class Collection:
@@ -309,49 +296,3 @@ class Collection:
     def sweep(self) -> int:
         """Delete what died processes left."""
         return self._loop.run(self._collection.sweep())
-
-
-class Collections(Closing):
-    """All collections of a store. See ``AsyncCollections``."""
-
-    def __init__(self, loop: BackgroundLoop, collections: AsyncCollections) -> None:
-        self._loop = loop
-        self._collections = collections
-
-    def create(
-        self,
-        name: str,
-        schema: pyarrow.Schema,
-        *,
-        key: Sequence[str],
-        history: str | int = "all",
-        times: str = "ms",
-    ) -> Collection:
-        """Make a collection."""
-        made = self._loop.run(
-            self._collections.create(name, schema, key=key, history=history, times=times)
-        )
-        return Collection(self._loop, made)
-
-    def collection(self, name: str) -> Collection:
-        """Return the collection of this name."""
-        return Collection(self._loop, self._loop.run(self._collections.collection(name)))
-
-    def list(self) -> list[str]:
-        """Names of all collections, in order."""
-        return self._loop.run(self._collections.list())
-
-    def rename(self, name: str, new: str) -> None:
-        """Give a collection another name."""
-        self._loop.run(self._collections.rename(name, new))
-
-    def drop(self, name: str) -> None:
-        """Drop a collection for ever."""
-        self._loop.run(self._collections.drop(name))
-
-    def close(self) -> None:
-        """End all handles. Idempotent."""
-        try:
-            self._loop.run(self._collections.close())
-        finally:
-            self._loop.close()

@@ -1,0 +1,84 @@
+"""The collections of a store for blocking callers, on any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow
+
+from siltstone.collections.async_collections import AsyncCollections, open_async_collections
+from siltstone.collections.blocking.collection import Collection
+from siltstone.core.closed_on_exit import Closing
+from siltstone.store.blocking.background_loop import BackgroundLoop
+
+if TYPE_CHECKING:
+    from siltstone.collections.place import CollectionSettings
+    from siltstone.core.environment import Environment
+
+
+def open_collections(
+    path: Path | str,
+    *,
+    settings: CollectionSettings | None = None,
+    environment: Environment | None = None,
+) -> Collections:
+    """Open the collections of a store. See ``open_async_collections``."""
+    loop = BackgroundLoop("siltstone-collections")
+    try:
+        opened = loop.run(open_async_collections(path, settings=settings, environment=environment))
+    except BaseException:
+        loop.close()
+        raise
+    return Collections(loop, opened)
+
+
+class Collections(Closing):
+    """All collections of a store. See ``AsyncCollections``."""
+
+    def __init__(self, loop: BackgroundLoop, collections: AsyncCollections) -> None:
+        self._loop = loop
+        self._collections = collections
+
+    def create(
+        self,
+        name: str,
+        schema: pyarrow.Schema,
+        *,
+        key: Sequence[str],
+        history: str | int = "all",
+        times: str = "ms",
+    ) -> Collection:
+        """Make a collection."""
+        made = self._loop.run(
+            self._collections.create(name, schema, key=key, history=history, times=times)
+        )
+        return Collection(self._loop, made)
+
+    def collection(self, name: str) -> Collection:
+        """Return the collection of this name."""
+        return Collection(self._loop, self._loop.run(self._collections.collection(name)))
+
+    def list(self) -> list[str]:
+        """Names of all collections, in order."""
+        return self._loop.run(self._collections.list())
+
+    def rename(self, name: str, new: str) -> None:
+        """Give a collection another name."""
+        self._loop.run(self._collections.rename(name, new))
+
+    def drop(self, name: str) -> None:
+        """Drop a collection for ever."""
+        self._loop.run(self._collections.drop(name))
+
+    def sweep(self) -> int:
+        """Delete what died processes left in any collection; return how many objects."""
+        return self._loop.run(self._collections.sweep())
+
+    def close(self) -> None:
+        """End all handles. Idempotent."""
+        try:
+            self._loop.run(self._collections.close())
+        finally:
+            self._loop.close()

@@ -1,0 +1,140 @@
+"""Compactions of one collection: batches are merged, and one is put in their place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from itertools import chain
+from typing import Final
+
+from siltstone.collections.part_objects import pieces_of
+from siltstone.collections.place import CollectionPlace
+from siltstone.collections.rows.encoded_part import EncodedPart
+from siltstone.collections.rows.merge import merge_runs
+from siltstone.collections.shared_state import SharedState
+from siltstone.collections.state.compaction_plan import BatchMerge, plan, plan_whole
+from siltstone.collections.state.merges import replace_batches
+from siltstone.collections.state.refusals import check_open
+from siltstone.collections.state.schemas import newest_schema
+from siltstone.collections.stored_schema import schemas_of
+from siltstone.collections.uploads import Uploads
+from siltstone.core.errors import (
+    BatchExpiredError,
+    ChunkNotFoundError,
+    CollectionDroppedError,
+    CollectionMovedError,
+    ConditionFailedError,
+    LostDataError,
+)
+from siltstone.core.records.collection_batch import CollectionBatch, CollectionRun
+
+TRIES: Final = 8
+"""Of a compaction of everything that others overtake."""
+
+
+class Compactor:
+    """Compacts one collection, one merge at a time. Used on one loop.
+
+    Args:
+        place: where it is.
+        shared: its state.
+        uploads: rows by which parts are uploaded.
+        discard: deletes parts that were uploaded in vain.
+    """
+
+    def __init__(
+        self,
+        place: CollectionPlace,
+        shared: SharedState,
+        uploads: Uploads,
+        discard: Callable[[CollectionRun], Awaitable[None]],
+    ) -> None:
+        self._place = place
+        self._shared = shared
+        self._uploads = uploads
+        self._discard = discard
+        self._one_by_one = asyncio.Lock()
+
+    async def do_due(self) -> None:
+        """Merge what is due, until nothing is, or until others were faster.
+
+        Raises:
+            LostDataError: a part is gone that the collection needs.
+            ChunkError: long-term storage did not answer.
+        """
+        async with self._one_by_one:
+            while True:
+                merge = plan(self._shared.state)
+                if merge is None or not await self._merged(merge):
+                    return
+
+    async def do_whole(self) -> None:
+        """Merge all batches into one, up to the since.
+
+        Raises:
+            ConditionFailedError: others were faster each time.
+            CollectionDroppedError: the collection was dropped.
+            LostDataError: a part is gone that the collection needs.
+            ChunkError: long-term storage did not answer.
+        """
+        async with self._one_by_one:
+            for _ in range(TRIES):
+                state = await self._shared.refresh()
+                check_open(state)
+                merge = plan_whole(state)
+                if merge is None or await self._merged(merge):
+                    return
+        raise ConditionFailedError(
+            "other processes compact all the time; try again later",
+            condition=self._shared.id.hex(),
+            current=len(self._shared.state.batches.items),
+        )
+
+    async def _merged(self, merge: BatchMerge) -> bool:
+        """Do a merge; return False if others changed what it was to replace."""
+        state = self._shared.state
+        parts = merge_runs(
+            pieces_of(state.id, merge.inputs),
+            schemas_of(state),
+            newest_schema(state).schema_id,
+            self._place.read,
+            since=merge.since,
+            part_size=self._place.settings.part_bytes,
+        )
+        try:
+            return await self._written_and_put(merge, parts)
+        except ChunkNotFoundError as error:
+            newer = await self._shared.refresh()
+            if set(merge.inputs) & set(newer.batches.items):
+                raise LostDataError(
+                    "rows of a collection are gone", where=error.chunk, collection=state.id.hex()
+                ) from error
+            return False
+        except (CollectionDroppedError, CollectionMovedError):
+            return False
+
+    async def _written_and_put(self, merge: BatchMerge, parts: Iterator[EncodedPart]) -> bool:
+        first = await self._place.work(lambda: next(parts, None))
+        if first is None or first.part.inline is not None:
+            rest = await self._place.work(lambda: list(parts))  # The sums are compared at the end.
+            assert not rest, "what is inline is all there is"
+            return await self._put(merge, () if first is None else (first.part,))
+        async with self._uploads.taken() as row:
+            run = await self._uploads.upload(row, chain([first], parts))
+            if await self._put(merge, run):
+                return True
+            # An earlier try may have counted, and others have replaced it; states will tell.
+            await self._uploads.end(row)
+        await self._discard(run)
+        return False
+
+    async def _put(self, merge: BatchMerge, run: CollectionRun) -> bool:
+        output = CollectionBatch(
+            lower=merge.lower, upper=merge.upper, since=merge.since, runs=(run,) if run else ()
+        )
+        try:
+            await self._shared.run(partial(replace_batches, inputs=merge.inputs, output=output))
+        except (ConditionFailedError, BatchExpiredError):
+            return False
+        return True

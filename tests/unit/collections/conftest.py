@@ -1,0 +1,7 @@
+"""Collections need pyarrow."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+collect_ignore_glob = [] if find_spec("pyarrow") else ["test_*.py"]
