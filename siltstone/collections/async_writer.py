@@ -23,6 +23,8 @@ from siltstone.collections.state.appends import (
     appends_wait,
     compare_and_append,
 )
+from siltstone.collections.state.next_state import lease_ended
+from siltstone.collections.state.refusals import check_open
 from siltstone.collections.stored_schema import row_schema_of
 from siltstone.collections.uploads import UploadRow, Uploads
 from siltstone.core.errors import (
@@ -36,10 +38,13 @@ from siltstone.core.errors import (
 from siltstone.core.records.collection_batch import CollectionRun
 from siltstone.core.records.collection_frontier import TIME_MAX
 from siltstone.core.records.collection_rows import NO_SEQUENCE
-from siltstone.core.records.collection_state import CollectionState
+from siltstone.core.records.collection_state import CollectionState, Life
 
 UNNAMED_LEASE_MS: Final = 60 * 60 * 1000
 """How long the last sequence of a writer without a name is known after an append."""
+
+FRESH_S: Final = 1.0
+"""How old the state may be that a writer without a row appends to. Others free no entry so soon."""
 
 PRESSURE_S: Final = 30.0
 """How long an append waits for a compaction when there are very many batches."""
@@ -233,6 +238,8 @@ class AsyncCollectionWriter:
     async def _commit(self, runs: tuple[CollectionRun, ...], wanted: _Wanted) -> AppendResult:
         if (wanted.sequence is None) != (self._numbers is not None):
             raise ValueError("an append of a writer with a name has a sequence, and no other has")
+        if not self._is_known() and self._shared.certain_age_s > FRESH_S:
+            await self._shared.refresh()
         if appends_wait(self._shared.state):
             await self._wait_for_room()
         append = CollectionAppend(
@@ -255,6 +262,15 @@ class AsyncCollectionWriter:
                 writer=self.name,
                 sequence=once.sequence,
             ) from error
+
+    def _is_known(self) -> bool:
+        """Whether states tell, for a while at least, what became of an append.
+
+        Where an entry was freed meanwhile, the row of the writer alone tells. A state without one
+        says nothing, and after a rest of this process others have freed many.
+        """
+        row = self._shared.state.writers.get(self.name)
+        return row is not None and not lease_ended(row, self._place.now_ms())
 
     async def _wait_for_room(self) -> None:
         try:
@@ -291,7 +307,13 @@ class _Once:
         return after, self._answer
 
     def settle(self, state: CollectionState) -> Appended | None:
-        """What the last try answered, if the row of the writer tells that it counted."""
+        """What the last try answered, if the row of the writer tells that it counted.
+
+        Raises:
+            OutcomeUnknownError: there is no such row.
+            CollectionDroppedError: the collection was dropped, with all rows of writers. What
+                counted before that is gone as well.
+        """
         row = state.writers.get(self._append.writer)
         if row is not None and row.sequence < self._append.sequence:
             return None
@@ -299,6 +321,8 @@ class _Once:
             return self._answer  # Only this process has the name, and it makes one entry at a time.
         if row is not None and row.sequence == self._append.sequence:
             return Appended(upper=row.upper, repeated=False)  # By this entry, or a twin of it.
+        if state.life is Life.DROPPED:
+            check_open(state)
         raise OutcomeUnknownError("no state tells whether the append counted")
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.readers import leave_reader, register_reader, renew_reader
+from siltstone.collections.state.refusals import check_open
 from siltstone.collections.uploads import RENEWALS
 from siltstone.core.errors import ClosedError, CollectionError, LeaseExpiredError, SiltstoneError
 from siltstone.core.records.collection_rows import CollectionReader
@@ -102,7 +103,13 @@ class ReaderLease:
         self.since = max(self.since, since)
 
     def check(self) -> None:
-        """Raise ``LeaseExpiredError`` if a committed entry said that the lease had ended."""
+        """Check that no committed entry ended the lease, as far as this process knows.
+
+        Raises:
+            LeaseExpiredError: it ended.
+            CollectionDroppedError: the collection was dropped.
+        """
+        check_open(self._shared.state)
         if self._ended or self.id not in self._shared.state.readers:
             raise LeaseExpiredError(
                 "lease of the reader ended", collection=self._shared.id.hex(), reader=f"{self.id:x}"

@@ -29,7 +29,7 @@ Command = Callable[[CollectionState, int], tuple[CollectionState, T]]
 Settle = Callable[[CollectionState], T | None]
 """What a command answered, by a later state; ``None`` where that shows that it was not committed.
 
-Raises ``OutcomeUnknownError`` where the state does not tell.
+Raises ``OutcomeUnknownError`` where the state does not tell, and what else the caller is to hear.
 """
 
 JOINED_MAX: Final = 64
@@ -113,6 +113,11 @@ class SharedState:
         """Of the collection, 16 bytes."""
         return self.tip.collection_id
 
+    @property
+    def certain_age_s(self) -> float:
+        """Seconds since a moment at which the state was certainly the newest one."""
+        return self._place.environment.monotonic() - self._certain_s
+
     async def run(self, command: Command[T], settle: Settle[T] | None = None) -> T:
         """Run a command on the newest state, and return its answer when that is durable.
 
@@ -176,13 +181,13 @@ class SharedState:
         async with asyncio.timeout(timeout_s):
             while not ready(self.state):
                 self._check_open()
-                seqno, paused_s = self.state.seqno, clock()
+                batches, paused_s = self.state.batches, clock()
                 if not await self._changed(pause_s):
                     if not leased and clock() - max(began_s, self._certain_s) >= CERTAIN_EVERY_S:
                         await self.refresh()
-                    elif max(self._polled_s, self._certain_s) < paused_s:
+                    elif max(self._polled_s, self._certain_s) <= paused_s:
                         await self._poll()  # Otherwise another one of this process looked just now.
-                is_new = self.state.seqno != seqno
+                is_new = self.state.batches is not batches  # A renewal of a lease is no news.
                 longest_s = self._place.settings.poll_max_s
                 pause_s = POLL_MIN_S if is_new else min(pause_s * POLL_GROWTH, longest_s)
         return self.state
@@ -294,7 +299,7 @@ class SharedState:
                 continue
             try:
                 answer = request.settle(self.state)
-            except OutcomeUnknownError as error:
+            except SiltstoneError as error:
                 _fail(request, error)
             else:
                 if answer is not None:
