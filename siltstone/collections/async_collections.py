@@ -21,6 +21,7 @@ from siltstone.collections.place import CollectionPlace, CollectionSettings
 from siltstone.collections.rows.row_schema import row_schema
 from siltstone.collections.state.diffs import diff_of
 from siltstone.collections.state.next_state import next_state
+from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.consensus import Opened
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import ClosedError, CollectionNotFoundError
@@ -94,7 +95,7 @@ def _placed(
         )
 
 
-class AsyncCollections:
+class AsyncCollections(AsyncClosing):
     """All collections of a store. Made by ``open_async_collections``; used on its loop.
 
     Args:
@@ -109,6 +110,11 @@ class AsyncCollections:
         self._handles: list[AsyncCollection] = []
         self._opening = asyncio.Lock()
         self._is_closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._is_closed
 
     async def create(
         self,
@@ -204,12 +210,6 @@ class AsyncCollections:
         await self._place.ask(self._place.storage.close)
         if self._closes is not None:
             self._closes.close()
-
-    async def __aenter__(self) -> AsyncCollections:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _catalog(self, name: str) -> Catalog:
         """The catalog, which is there if there is any collection."""

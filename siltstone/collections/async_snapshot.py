@@ -19,6 +19,7 @@ from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.refusals import name_of
 from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.stored_schema import row_schema_of, schemas_of
+from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.errors import (
     ChunkNotFoundError,
     CollectionSchemaError,
@@ -91,7 +92,7 @@ def splits_at(
     )
 
 
-class AsyncCollectionSnapshot:
+class AsyncCollectionSnapshot(AsyncClosing):
     """The rows at one time. Made by ``AsyncCollection.snapshot``; close it if it has a lease.
 
     Args:
@@ -173,12 +174,6 @@ class AsyncCollectionSnapshot:
         """Hold nothing any more. Idempotent."""
         if self._lease is not None:
             await self._lease.close()
-
-    async def __aenter__(self) -> AsyncCollectionSnapshot:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _rows(self) -> AsyncIterator[pyarrow.RecordBatch]:
         for split in self._splits:

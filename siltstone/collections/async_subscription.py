@@ -21,6 +21,7 @@ from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.refusals import check_open, name_of
 from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.stored_schema import row_schema_of, schemas_of
+from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.errors import ChunkNotFoundError, SinceError
 from siltstone.core.records.collection_batch import CollectionBatch
 from siltstone.core.records.collection_frontier import DONE, TIME_MAX
@@ -56,7 +57,7 @@ class Changes:
         return self.updates.to_pandas()
 
 
-class AsyncSubscription:
+class AsyncSubscription(AsyncClosing):
     """Yields ``Changes``, one after the other. Made by ``AsyncCollection.listen``.
 
     What was yielded counts as finished when the next one is asked for.
@@ -118,12 +119,6 @@ class AsyncSubscription:
         """Hold nothing any more. Idempotent."""
         if self._lease is not None:
             await self._lease.close()
-
-    async def __aenter__(self) -> AsyncSubscription:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _read(self, state: CollectionState) -> Changes:
         """Read what follows the frontier in ``state``; plan again if a part is gone meanwhile."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow
 
 from siltstone.core.closed_on_exit import Closing
+from siltstone.core.errors import ClosedError
 from siltstone.store.blocking.background_loop import BackgroundLoop
 
 if TYPE_CHECKING:
@@ -62,7 +64,8 @@ class CollectionSnapshot(Closing):
 
     def close(self) -> None:
         """Hold nothing any more. Idempotent."""
-        self._loop.run(self._snapshot.close())
+        with suppress(ClosedError):  # What it held ended with the collections.
+            self._loop.run(self._snapshot.close())
 
 
 class Subscription(Closing):
@@ -88,7 +91,8 @@ class Subscription(Closing):
 
     def close(self) -> None:
         """Hold nothing any more. Idempotent."""
-        self._loop.run(self._subscription.close())
+        with suppress(ClosedError):  # What it held ended with the collections.
+            self._loop.run(self._subscription.close())
 
 
 async def _next(subscription: AsyncSubscription) -> Changes | None:

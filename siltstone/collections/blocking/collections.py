@@ -77,7 +77,10 @@ class Collections(Closing):
         return self._loop.run(self._collections.sweep())
 
     def close(self) -> None:
-        """End all handles. Idempotent."""
+        """End all handles. Idempotent; nothing in a forked child."""
+        if self._collections.closed or self._loop.forked:
+            self._loop.close()
+            return
         try:
             self._loop.run(self._collections.close())
         finally:

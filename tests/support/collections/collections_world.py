@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import pyarrow
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.collections.async_collection import AsyncCollection
 from siltstone.collections.async_collections import AsyncCollections
 from siltstone.collections.consensus.objects import ObjectConsensus
 from siltstone.collections.place import CollectionPlace, CollectionSettings
+from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.testing.faults.faulty_chunk_storage import (
     FaultyChunkStorage,
@@ -40,11 +43,13 @@ class Opener:
 
     Attributes:
         collections: what it has open.
+        place: where they are.
         storage: long-term storage as it alone sees it.
         environment: its time and randomness.
     """
 
     collections: AsyncCollections
+    place: CollectionPlace
     storage: FaultyChunkStorage
     environment: VirtualEnvironment
 
@@ -72,6 +77,7 @@ class CollectionsWorld:
         latency: of all calls.
         settings: of each process, unless it gets others.
         clock: to live on; ``None`` means that of the test.
+        folder: of the binding ``nfs``; ``None`` means that objects are in memory.
     """
 
     def __init__(
@@ -81,11 +87,13 @@ class CollectionsWorld:
         latency: Latency = instant,
         settings: CollectionSettings = SETTINGS,
         clock: Clock | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.bucket = Bucket()
         self.settings = settings
         self.openers: list[Opener] = []
         self._clock = clock
+        self._folder = folder
         self._seed = seed
         self._latency = latency
         self._strangers: set[asyncio.Task[Any]] = set()
@@ -120,7 +128,7 @@ class CollectionsWorld:
             store_id=bytes(16),
             who=f"process {self._seed}",
         )
-        opener = Opener(AsyncCollections(place), storage, environment)
+        opener = Opener(AsyncCollections(place), place, storage, environment)
         self.openers.append(opener)
         return opener
 
@@ -134,8 +142,10 @@ class CollectionsWorld:
         """Let the time pass."""
         await asyncio.sleep(seconds)
 
-    def new_storage(self) -> MemoryChunkStorage:
-        """A client of the bucket."""
+    def new_storage(self) -> ChunkStorage:
+        """A client of the bucket, or of the folder."""
+        if self._folder is not None:
+            return NfsChunkStorage(self._folder)
         clock = self.clock
         return MemoryChunkStorage(
             self.bucket, clock=lambda: 1_700_000_000.0 + clock.now, sleep=lambda _: None

@@ -66,7 +66,7 @@ async def test_an_open_costs_three_requests_however_many_entries_there_were() ->
                 opener = world.open()
                 await opener.collections.list()
                 before = len(opener.storage.calls)
-                opened = opener.collections._place.consensus.open(gusts.id)
+                opened = opener.place.consensus.open(gusts.id)
                 assert opened is not None
                 costs.add(len(opener.storage.calls) - before)
         assert costs <= {3, 4}, "a listing, the newest entry, the rollup; seldom an entry more"

@@ -67,9 +67,9 @@ async def test_rollups_that_were_never_linked_go() -> None:
     async with CollectionsWorld() as world:
         opener = await world.create()
         gusts = await opener.collection()
-        state = await gusts._shared.refresh()
-        consensus = opener.collections._place.consensus
-        consensus.put_rollup(gusts.id, state.seqno, b"left by a process that died")
+        seqno = (await gusts.info()).seqno
+        consensus = opener.place.consensus
+        consensus.put_rollup(gusts.id, seqno, b"left by a process that died")
         for number in range(70):
             await gusts.append(rows(("a", number)))
         await world.sleep(1)
