@@ -11,6 +11,7 @@ from siltstone.collections.rows.encode_parts import PART_BYTES
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.consensus import Consensus
 from siltstone.core.environment import Environment, own_pool
+from siltstone.store.settings.effective import EffectiveSettings
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ class CollectionSettings:
         poll_max_s: the longest pause between two looks for news of other processes.
         lease_ms: of readers, and of writers without a name that upload.
         garbage_delay_ms: how long parts stay for readers without a lease.
+        consensus: what the collections of the store use, or will use from the first one on.
     """
 
     part_bytes: int = PART_BYTES
@@ -38,6 +40,20 @@ class CollectionSettings:
     poll_max_s: float = 10.0
     lease_ms: int = 15 * 60 * 1000
     garbage_delay_ms: int = 15 * 60 * 1000
+    consensus: str = "objects"
+
+
+def collection_settings(settings: EffectiveSettings) -> CollectionSettings:
+    """What the settings file of a store says of collections."""
+    chosen = settings.collections
+    return CollectionSettings(
+        part_bytes=chosen.part_size,
+        compacts=chosen.compaction == "background",
+        poll_max_s=chosen.poll_max,
+        lease_ms=round(chosen.lease * 1000),
+        garbage_delay_ms=round(settings.container.garbage_delay_s * 1000),
+        consensus=chosen.consensus,
+    )
 
 
 class CollectionPlace:

@@ -22,7 +22,7 @@ from siltstone.store.settings.file import (
     find_settings_file,
     read_settings_file,
 )
-from siltstone.store.settings.model import Settings
+from siltstone.store.settings.model import CollectionsSection, Settings
 from siltstone.store.settings.plugin_options import first_of, validation_errors
 from siltstone.store.settings.removed_keys import without_removed_keys
 from siltstone.store.settings.sections import PluginSection, Section
@@ -103,6 +103,7 @@ class EffectiveSettings:
         index_folder: absolute folder of the local indexes.
         container: the settings of every container.
         metrics: what is measured, and where it is shown.
+        collections: how collections are used.
     """
 
     file: Path
@@ -120,6 +121,7 @@ class EffectiveSettings:
     index_folder: Path
     container: ContainerSettings
     metrics: MetricsSettings
+    collections: CollectionsSection
 
     @property
     def storage_place(self) -> Mapping[str, str]:
@@ -172,6 +174,7 @@ def load_settings(
         index_folder=file.parent / Path(settings.index.path).expanduser(),
         container=_container_settings(text, settings),
         metrics=_metrics(text, settings),
+        collections=settings.collections,
     )
     wrong = shared_folder(
         {

@@ -12,11 +12,17 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from siltstone.container.models.settings import CloseFlush, ContainerSettings
-from siltstone.core.constants import GIB
+from siltstone.core.constants import GIB, MIB
 from siltstone.store.settings.sections import Count, PluginSection, Section, Text
 from siltstone.store.settings.unit_types import PositiveSize, PositiveTime, Rate, Size, Time
 
 _DEFAULTS: Final = ContainerSettings()
+
+LEASE_S_MIN: Final = 30.0
+"""A lease is renewed each third of its time, which must not cost more than the polls."""
+
+LEASE_S_MAX: Final = 30 * 86_400.0
+"""A process that died holds its parts for as long as its lease: none should for months."""
 
 
 def knob(name: str, description: str) -> Any:
@@ -36,6 +42,23 @@ def _chunk_size(value: int) -> int:
     if value > 1024 * GIB:
         raise ValueError("must be at most 1 TiB")
     return value
+
+
+def _part_size(value: int) -> int:
+    if not MIB <= value <= GIB:
+        raise ValueError("must be from 1 MiB to 1 GiB")
+    return value
+
+
+def _lease(value: float) -> float:
+    if not LEASE_S_MIN <= value <= LEASE_S_MAX:
+        raise ValueError("must be from 30 s to 30 d")
+    return value
+
+
+def _off(value: object) -> object:
+    """YAML reads the word ``off`` as false."""
+    return "off" if value is False else value
 
 
 class LongTermStorage(PluginSection):
@@ -183,8 +206,8 @@ class Garbage(Section):
 
     delay: Time = knob(
         "garbage_delay_s",
-        "how long a chunk that is no longer referenced is kept for readers that have begun; 0s "
-        "deletes it at once",
+        "how long a chunk that is no longer referenced, or a part of a collection, is kept for "
+        "readers that have begun; 0s deletes it at once",
     )
 
 
@@ -254,6 +277,36 @@ class Reads(Section):
     )
 
 
+class CollectionsSection(Section):
+    """How this process uses collections."""
+
+    part_size: Annotated[PositiveSize, AfterValidator(_part_size)] = Field(
+        default=128 * MIB,
+        description="the most that an object with rows holds, from 1MiB to 1GiB; two of them are "
+        "in memory while they are uploaded",
+    )
+    compaction: Annotated[Literal["background", "off"], BeforeValidator(_off)] = Field(
+        default="background",
+        description="background: appends of this process start merges of small batches when they "
+        "are due; off: they do not, and another process, or `siltstone collection compact`, has to",
+    )
+    poll_max: PositiveTime = Field(
+        default=10.0,
+        description="the longest pause between two looks of a follower for what other processes "
+        "appended; each look is a request",
+    )
+    lease: Annotated[PositiveTime, AfterValidator(_lease)] = Field(
+        default=900.0,
+        description="how long a reader or an upload of a process that died keeps rows from being "
+        "deleted, from 30s to 30d; a living process renews it three times in this time",
+    )
+    consensus: Literal["objects"] = Field(
+        default="objects",
+        description="what orders the appends of several processes. objects: names of objects on "
+        "long-term storage, each created once. It stays as it is from the first collection on",
+    )
+
+
 class Deadlines(Section):
     """How long calls may take."""
 
@@ -292,4 +345,5 @@ class Settings(Section):
     space: SpaceSettings = SpaceSettings()
     metrics: MetricsSection = MetricsSection()
     reads: Reads = Reads()
+    collections: CollectionsSection = CollectionsSection()
     deadlines: Deadlines = Deadlines()
