@@ -10,7 +10,7 @@ import pyarrow
 import pytest
 
 from siltstone.collections.async_collection import AsyncCollection
-from siltstone.collections.rows.snapshot import Split
+from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.core.errors import (
     CollectionDroppedError,
     CollectionSchemaError,
@@ -143,7 +143,7 @@ async def test_splits_are_read_elsewhere() -> None:
         gusts = await (await world.create()).collection()
         await gusts.append(many_rows(1_000))
         await gusts.append(rows(("a", 1)), remove=many_rows(10))
-        splits: list[Split] = pickle.loads(pickle.dumps((await gusts.snapshot()).splits()))
+        splits: list[SnapshotSplit] = pickle.loads(pickle.dumps((await gusts.snapshot()).splits()))
         storage = world.new_storage()
 
         def read(name: str, offset: int, length: int) -> bytes:
