@@ -1,7 +1,8 @@
 """Tiered storage: append to fast, fenced logs; keep the bytes in plain chunks on cheap storage.
 
 ``siltstone.open(path)`` opens a store for blocking callers, ``siltstone.open_async(path)`` for
-asyncio, ``siltstone.init(folder)`` makes one. Everything here is loaded when it is first used, so
+asyncio, ``siltstone.init(folder)`` makes one. ``siltstone.open_collections(path)`` opens its
+collections, and needs the extra of that name. Everything here is loaded when it is first used, so
 that importing the package costs nothing.
 """
 
@@ -13,6 +14,29 @@ from typing import TYPE_CHECKING, Any
 from siltstone.moved_modules import find_moved_modules as _find_moved_modules
 
 if TYPE_CHECKING:
+    from siltstone.collections.async_bookmark import AsyncBookmark as AsyncBookmark
+    from siltstone.collections.async_collection import AsyncCollection as AsyncCollection
+    from siltstone.collections.async_collections import AsyncCollections as AsyncCollections
+    from siltstone.collections.async_collections import (
+        open_async_collections as open_collections_async,
+    )
+    from siltstone.collections.async_snapshot import (
+        AsyncCollectionSnapshot as AsyncCollectionSnapshot,
+    )
+    from siltstone.collections.async_subscription import AsyncSubscription as AsyncSubscription
+    from siltstone.collections.async_subscription import Changes as Changes
+    from siltstone.collections.async_writer import AppendResult as AppendResult
+    from siltstone.collections.async_writer import AsyncCollectionWriter as AsyncCollectionWriter
+    from siltstone.collections.async_writer import CollectionBatchRows as CollectionBatchRows
+    from siltstone.collections.blocking import Collection as Collection
+    from siltstone.collections.blocking import CollectionBookmark as CollectionBookmark
+    from siltstone.collections.blocking import Collections as Collections
+    from siltstone.collections.blocking import CollectionSnapshot as CollectionSnapshot
+    from siltstone.collections.blocking import CollectionWriter as CollectionWriter
+    from siltstone.collections.blocking import Subscription as Subscription
+    from siltstone.collections.blocking import open_collections as open_collections
+    from siltstone.collections.collection_info import CollectionInfo as CollectionInfo
+    from siltstone.collections.entry_view import CollectionEntry as CollectionEntry
     from siltstone.container.health.monitor import ContainerHealth as ContainerHealth
     from siltstone.container.models.check import CheckProgress as CheckProgress
     from siltstone.container.models.check import ChunkState as ChunkState
@@ -58,16 +82,29 @@ if TYPE_CHECKING:
     from siltstone.core.errors import AppendTooLargeError as AppendTooLargeError
     from siltstone.core.errors import AttributeLimitError as AttributeLimitError
     from siltstone.core.errors import BackPressureError as BackPressureError
+    from siltstone.core.errors import BatchExpiredError as BatchExpiredError
+    from siltstone.core.errors import BookmarkFencedError as BookmarkFencedError
     from siltstone.core.errors import CapabilityError as CapabilityError
     from siltstone.core.errors import ChunkError as ChunkError
     from siltstone.core.errors import ClosedError as ClosedError
+    from siltstone.core.errors import CollectionDroppedError as CollectionDroppedError
+    from siltstone.core.errors import CollectionError as CollectionError
+    from siltstone.core.errors import CollectionExistsError as CollectionExistsError
+    from siltstone.core.errors import CollectionLimitError as CollectionLimitError
+    from siltstone.core.errors import CollectionMovedError as CollectionMovedError
+    from siltstone.core.errors import CollectionNotFoundError as CollectionNotFoundError
+    from siltstone.core.errors import CollectionSchemaError as CollectionSchemaError
+    from siltstone.core.errors import CollectionSequenceError as CollectionSequenceError
     from siltstone.core.errors import ConditionFailedError as ConditionFailedError
     from siltstone.core.errors import CorruptDataError as CorruptDataError
     from siltstone.core.errors import FencedError as FencedError
     from siltstone.core.errors import FormatError as FormatError
+    from siltstone.core.errors import InlineLimitError as InlineLimitError
+    from siltstone.core.errors import LeaseExpiredError as LeaseExpiredError
     from siltstone.core.errors import LogError as LogError
     from siltstone.core.errors import LogLostError as LogLostError
     from siltstone.core.errors import LostDataError as LostDataError
+    from siltstone.core.errors import NegativeCountError as NegativeCountError
     from siltstone.core.errors import NotFlushedError as NotFlushedError
     from siltstone.core.errors import OffsetError as OffsetError
     from siltstone.core.errors import Outcome as Outcome
@@ -84,6 +121,8 @@ if TYPE_CHECKING:
     from siltstone.core.errors import SequenceError as SequenceError
     from siltstone.core.errors import SettingsError as SettingsError
     from siltstone.core.errors import SiltstoneError as SiltstoneError
+    from siltstone.core.errors import SinceError as SinceError
+    from siltstone.core.errors import SinceHeldError as SinceHeldError
     from siltstone.core.errors import SnapshotExpiredError as SnapshotExpiredError
     from siltstone.core.errors import SnapshotLimitError as SnapshotLimitError
     from siltstone.core.errors import StorageFullError as StorageFullError
@@ -96,6 +135,8 @@ if TYPE_CHECKING:
     from siltstone.core.errors import TableExistsError as TableExistsError
     from siltstone.core.errors import TableNotFoundError as TableNotFoundError
     from siltstone.core.errors import TableTruncatedError as TableTruncatedError
+    from siltstone.core.errors import UpdateTimeError as UpdateTimeError
+    from siltstone.core.errors import UpperMismatchError as UpperMismatchError
     from siltstone.core.errors import WriterExpiredError as WriterExpiredError
     from siltstone.core.records.import_row import ImportState as ImportState
     from siltstone.store.admin.init import init_store as init
@@ -133,6 +174,9 @@ _VIEWS = "siltstone.container.models.segments"
 _ERRORS = "siltstone.core.errors"
 _STORE = "siltstone.store"
 _IMPORTS = "siltstone.container.models.imports"
+_COLLECTIONS = "siltstone.collections"
+_ROWS = f"{_COLLECTIONS}.rows"
+"""The first module of collections to be imported: it says what to install."""
 
 _PLACES = {
     "open": (f"{_STORE}.store", "open_store"),
@@ -185,6 +229,25 @@ _PLACES = {
     "ImportState": ("siltstone.core.records.import_row", "ImportState"),
     "ImportWriter": (f"{_STORE}.handles.import_writer", "ImportWriter"),
     "SeveralContainersError": (f"{_STORE}.handles.arguments", "SeveralContainersError"),
+    "open_collections": (f"{_COLLECTIONS}.blocking", "open_collections"),
+    "open_collections_async": (f"{_COLLECTIONS}.async_collections", "open_async_collections"),
+    "Collections": (f"{_COLLECTIONS}.blocking", "Collections"),
+    "Collection": (f"{_COLLECTIONS}.blocking", "Collection"),
+    "CollectionBookmark": (f"{_COLLECTIONS}.blocking", "CollectionBookmark"),
+    "CollectionSnapshot": (f"{_COLLECTIONS}.blocking", "CollectionSnapshot"),
+    "CollectionWriter": (f"{_COLLECTIONS}.blocking", "CollectionWriter"),
+    "Subscription": (f"{_COLLECTIONS}.blocking", "Subscription"),
+    "AsyncCollections": (f"{_COLLECTIONS}.async_collections", "AsyncCollections"),
+    "AsyncCollection": (f"{_COLLECTIONS}.async_collection", "AsyncCollection"),
+    "AsyncBookmark": (f"{_COLLECTIONS}.async_bookmark", "AsyncBookmark"),
+    "AsyncCollectionSnapshot": (f"{_COLLECTIONS}.async_snapshot", "AsyncCollectionSnapshot"),
+    "AsyncCollectionWriter": (f"{_COLLECTIONS}.async_writer", "AsyncCollectionWriter"),
+    "AsyncSubscription": (f"{_COLLECTIONS}.async_subscription", "AsyncSubscription"),
+    "AppendResult": (f"{_COLLECTIONS}.async_writer", "AppendResult"),
+    "Changes": (f"{_COLLECTIONS}.async_subscription", "Changes"),
+    "CollectionBatchRows": (f"{_COLLECTIONS}.async_writer", "CollectionBatchRows"),
+    "CollectionEntry": (f"{_COLLECTIONS}.entry_view", "CollectionEntry"),
+    "CollectionInfo": (f"{_COLLECTIONS}.collection_info", "CollectionInfo"),
 }
 """Names that are elsewhere called otherwise, or that are no views or errors."""
 
@@ -192,24 +255,50 @@ __all__ = [
     "Adoption",
     "AdoptionNotFoundError",
     "Append",
+    "AppendResult",
     "AppendTooLargeError",
+    "AsyncBookmark",
     "AsyncBufferedWriter",
+    "AsyncCollection",
+    "AsyncCollectionSnapshot",
+    "AsyncCollectionWriter",
+    "AsyncCollections",
     "AsyncSegment",
     "AsyncStore",
+    "AsyncSubscription",
     "AsyncTable",
     "AsyncTableSnapshot",
     "AsyncWriter",
     "AttributeIs",
     "AttributeLimitError",
     "BackPressureError",
+    "BatchExpiredError",
+    "BookmarkFencedError",
     "BufferedWriteError",
     "BufferedWriter",
     "CapabilityError",
+    "Changes",
     "CheckProgress",
     "ChunkError",
     "ChunkInfo",
     "ChunkState",
     "ClosedError",
+    "Collection",
+    "CollectionBatchRows",
+    "CollectionBookmark",
+    "CollectionDroppedError",
+    "CollectionEntry",
+    "CollectionError",
+    "CollectionExistsError",
+    "CollectionInfo",
+    "CollectionLimitError",
+    "CollectionMovedError",
+    "CollectionNotFoundError",
+    "CollectionSchemaError",
+    "CollectionSequenceError",
+    "CollectionSnapshot",
+    "CollectionWriter",
+    "Collections",
     "CommitResult",
     "ConditionFailedError",
     "ContainerHealth",
@@ -232,11 +321,14 @@ __all__ = [
     "ImportWriter",
     "ImportedChunk",
     "ImportedSegment",
+    "InlineLimitError",
     "KeyChange",
+    "LeaseExpiredError",
     "LengthIs",
     "LogError",
     "LogLostError",
     "LostDataError",
+    "NegativeCountError",
     "NotFlushedError",
     "OffsetError",
     "Outcome",
@@ -269,6 +361,8 @@ __all__ = [
     "SettingsError",
     "SeveralContainersError",
     "SiltstoneError",
+    "SinceError",
+    "SinceHeldError",
     "SnapshotExpiredError",
     "SnapshotLimitError",
     "StorageFullError",
@@ -279,6 +373,7 @@ __all__ = [
     "StoreInUseError",
     "StoreNotFoundError",
     "StreamProgress",
+    "Subscription",
     "SweepFinding",
     "Table",
     "TableError",
@@ -288,6 +383,8 @@ __all__ = [
     "TableTruncatedError",
     "TableUpdate",
     "TableValue",
+    "UpdateTimeError",
+    "UpperMismatchError",
     "VersionIs",
     "Writer",
     "WriterExpiredError",
@@ -296,6 +393,8 @@ __all__ = [
     "init",
     "open",
     "open_async",
+    "open_collections",
+    "open_collections_async",
     "recover",
 ]
 
@@ -308,6 +407,8 @@ def __getattr__(name: str) -> Any:
         value: Any = version("siltstone")
     elif name in _PLACES:
         module, attribute = _PLACES[name]
+        if module.startswith(_COLLECTIONS):
+            import_module(_ROWS)
         value = getattr(import_module(module), attribute)
     elif name in __all__:
         module = _ERRORS if name.endswith("Error") or name == "Outcome" else _VIEWS

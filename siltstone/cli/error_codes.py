@@ -43,6 +43,8 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.SinceHeldError, ExitCode.CONFLICT),
     (errors.BookmarkFencedError, ExitCode.CONFLICT),
     (errors.CollectionSequenceError, ExitCode.CONFLICT),
+    (errors.NegativeCountError, ExitCode.CONFLICT),
+    (errors.CollectionLimitError, ExitCode.CONFLICT),
     (errors.SegmentNameError, ExitCode.USAGE),
     (errors.AttributeLimitError, ExitCode.USAGE),
     (errors.UpdateTimeError, ExitCode.USAGE),

@@ -1,4 +1,4 @@
-"""What a shell completes: names of segments, tables, adoptions, plugins and verbs, and paths."""
+"""What a shell completes: names of segments, tables, collections, plugins and verbs, and paths."""
 
 from __future__ import annotations
 
@@ -83,6 +83,24 @@ def _adoptions(store: Store, prefix: str) -> Iterator[str]:
     return (one.name for one in store.adoptions() if one.name.startswith(prefix))
 
 
+def _collections(context: click.Context, prefix: str) -> list[str]:
+    session = context.find_object(Session) or Session()
+    with session.open_collections(reads=True) as collections:
+        return [name for name in collections.list() if name.startswith(prefix)]
+
+
+def _kept(kind: str) -> Lookup:
+    """Names that the collection of the line keeps."""
+
+    def lookup(context: click.Context, prefix: str) -> list[str]:
+        session = context.find_object(Session) or Session()
+        with session.open_collections(reads=True) as collections:
+            info = collections.collection(context.params["collection"]).info()
+        return sorted(row.name for row in getattr(info, kind) if row.name.startswith(prefix))
+
+    return lookup
+
+
 def _plugins(group: str) -> Lookup:
     def lookup(context: click.Context, prefix: str) -> list[str]:
         from importlib.metadata import entry_points
@@ -106,6 +124,9 @@ def _verbs(context: click.Context, prefix: str) -> list[str]:
 SEGMENT: Final = Named(_in_store(_segments))
 TABLE: Final = Named(_in_store(lambda store, prefix: store.list_tables(prefix)))
 ADOPTION: Final = Named(_in_store(_adoptions))
+COLLECTION: Final = Named(_collections)
+BOOKMARK: Final = Named(_kept("bookmarks"))
+WRITER: Final = Named(_kept("writers"))
 BINDING: Final = Named(_plugins("siltstone.bindings"))
 LOG: Final = Named(_plugins("siltstone.tier1"))
 VERB: Final = Named(_verbs)
@@ -118,18 +139,29 @@ _EVERYWHERE: Final[dict[str, Named | PathOrAddress]] = {
     "binding": BINDING,
     "log": LOG,
     "adoption": ADOPTION,
+    "collection": COLLECTION,
+    "collections": COLLECTION,
     "folder": FOLDER,
     "prefix": SEGMENT,
     "sources": FILE,
 }
 """Parameters that mean the same in every verb, by name."""
 
-_NEW: Final = {("create", "segment"), ("import", "segment"), ("rename", "new_name")}
+_NEW: Final = {
+    ("collection create", "collection"),
+    ("create", "segment"),
+    ("import", "segment"),
+    ("rename", "new_name"),
+}
 """Names of what is not there yet, by verb and parameter."""
 
 _ONLY: Final[dict[tuple[str, str], Named | PathOrAddress]] = {
     ("adoption finalise", "name"): ADOPTION,
     ("adoption release", "name"): ADOPTION,
+    ("collection bookmark rm", "name"): BOOKMARK,
+    ("collection bookmark set", "name"): BOOKMARK,
+    ("collection ls", "pattern"): COLLECTION,
+    ("collection writer rm", "name"): WRITER,
     ("concat", "source"): SEGMENT,
     ("concat", "target"): SEGMENT,
     ("help", "verbs"): VERB,

@@ -14,6 +14,7 @@ import click
 from siltstone.cli.output import say
 
 if TYPE_CHECKING:
+    from siltstone.collections.blocking import Collections
     from siltstone.store.opening import Recover
     from siltstone.store.store import Store
 
@@ -104,6 +105,25 @@ class Session:
         if takeover:
             raise click.UsageError("--takeover and --dry-run exclude each other")
         return self.open_reader()
+
+    def open_collections(self, *, reads: bool = False) -> Collections:
+        """Open the collections of the store, which claims nothing.
+
+        Args:
+            reads: the verb changes nothing, so a store on a URL needs no settings here.
+
+        Raises:
+            click.ClickException: their package is not installed.
+        """
+        try:
+            from siltstone.collections import rows  # says what to install
+            from siltstone.collections.blocking import open_collections
+        except ImportError as error:
+            raise click.ClickException(str(error)) from error
+        del rows
+        path = self.for_reading()[0] if reads else self.store_path()
+        _log.info("opens the collections of the store %s", path)
+        return open_collections(path)
 
     def note(self, text: str) -> None:
         """Say something to a person who did not ask for quiet."""

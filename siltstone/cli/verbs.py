@@ -54,6 +54,11 @@ VERBS: Final[dict[str, Verb]] = {
         "chunks",
         "Show where the flushed bytes of SEGMENT lie, and what long-term storage has of them.",
     ),
+    "collection": Verb(
+        "collection_commands",
+        "collection",
+        "Tables that change over time, on long-term storage alone; nothing is claimed.",
+    ),
     "completion": Verb(
         "completion_command",
         "completion",

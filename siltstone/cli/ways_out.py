@@ -12,6 +12,13 @@ WAYS_OUT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.TableNotFoundError, "table ls lists tables; table create makes one"),
     (errors.SegmentExistsError, "create --exist-ok takes it as it is"),
     (errors.TableExistsError, "table create --exist-ok takes it as it is"),
+    (
+        errors.CollectionNotFoundError,
+        "collection ls lists them; collection create makes one",
+    ),
+    (errors.CollectionExistsError, "collection create --exist-ok takes it as it is"),
+    (errors.BookmarkFencedError, "collection bookmark set --takeover takes it over"),
+    (errors.NegativeCountError, "collection read --diffs shows which"),
     (errors.StoreInUseError, "end that process, or fence it by --takeover"),
     (errors.LogLostError, "do not remove anything; recover says what would be lost"),
     (errors.ChunkAccessDeniedError, "look at rights and credentials; doctor probes them"),

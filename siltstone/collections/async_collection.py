@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import pyarrow
@@ -17,8 +18,11 @@ from siltstone.collections.async_writer import (
     CollectionBatchRows,
 )
 from siltstone.collections.collection_info import CollectionInfo, info_of
+from siltstone.collections.compaction import ShareDone
+from siltstone.collections.entry_view import CollectionEntry
 from siltstone.collections.housekeeping import Housekeeping
 from siltstone.collections.place import CollectionPlace
+from siltstone.collections.read_times import checked_time, chosen_time, reaches, time_before
 from siltstone.collections.reader_lease import ReaderLease
 from siltstone.collections.rows.input_rows import Rows
 from siltstone.collections.rows.row_schema import RowSchema, evolved
@@ -28,11 +32,12 @@ from siltstone.collections.state.bookmarks import set_bookmark
 from siltstone.collections.state.frontiers import advance_since
 from siltstone.collections.state.refusals import check_open
 from siltstone.collections.state.schemas import evolve
+from siltstone.collections.state.writers import leave_writer
 from siltstone.collections.stored_schema import row_schema_of
-from siltstone.core.errors import SinceError
-from siltstone.core.records.collection_frontier import DONE, TIME_MAX, is_frontier
+from siltstone.core.errors import SiltstoneError, SinceError
+from siltstone.core.records.collection_frontier import DONE, is_frontier
 from siltstone.core.records.collection_rows import TOKEN_BYTES, Bookmark
-from siltstone.core.records.collection_state import CollectionState, Life
+from siltstone.core.records.collection_state import CollectionState
 
 
 class AsyncCollection:
@@ -170,15 +175,15 @@ class AsyncCollection:
         shown = shown.in_columns_of(state)
         if as_of is None and not state.upper:
             return self._snapshot_of(state, [], shown, None, None)
-        if as_of is not None and _checked_time(as_of) >= state.upper:
-            state = await self._shared.wait_for(_reaches(as_of), timeout_s)
+        if as_of is not None and checked_time(as_of) >= state.upper:
+            state = await self._shared.wait_for(reaches(as_of), timeout_s)
             check_open(state)
         held = None
         if lease:
-            held = await self._held(lambda state: _chosen_time(state, as_of), reads=True)
+            held = await self._held(lambda state: chosen_time(state, as_of), reads=True)
             state = self._shared.state
         try:
-            time = _chosen_time(state, as_of) if held is None else held.since
+            time = chosen_time(state, as_of) if held is None else held.since
             state, splits = await planned(self._shared, self._place, state, time, shown, held)
         except BaseException:
             if held is not None:
@@ -207,11 +212,11 @@ class AsyncCollection:
         check_open(state)
         start = state.upper if frontier is None else frontier
         if not lease or start == DONE:  # Nothing follows that.
-            if _before(start) < state.since:
+            if time_before(start) < state.since:
                 raise SinceError(
                     "history is gone",
                     collection=self.name,
-                    as_of=_before(start),
+                    as_of=time_before(start),
                     since=state.since,
                 )
             return AsyncSubscription(self._shared, self._place, start, until, None)
@@ -219,7 +224,7 @@ class AsyncCollection:
         def needed(newer: CollectionState) -> int:
             nonlocal start
             start = newer.upper if frontier is None else frontier
-            return _before(start)
+            return time_before(start)
 
         held = await self._held(needed, reads=False)
         return AsyncSubscription(self._shared, self._place, start, until, held)
@@ -241,7 +246,7 @@ class AsyncCollection:
             ValueError: ``as_of`` is no time.
         """
         if as_of is not None:
-            _checked_time(as_of)
+            checked_time(as_of)
         held = await self._held(lambda state: state.since if as_of is None else as_of, reads=False)
         return AsyncSubscription(self._shared, self._place, held.since, until, held, from_rows=True)
 
@@ -306,25 +311,51 @@ class AsyncCollection:
         check_open(state)
         return info_of(self.name, state)
 
-    async def compact(self) -> None:
+    async def compact(self, *, progress: ShareDone | None = None) -> None:
         """Merge all batches into one, up to the since, and wait for it.
+
+        Args:
+            progress: told how much of the rows was merged, from 0 to 1; on any thread.
 
         Raises:
             ConditionFailedError: others compact all the time.
             CollectionDroppedError: the collection was dropped.
         """
-        await self._housekeeping.compact_whole()
+        await self._housekeeping.compact_whole(progress)
 
-    async def collect(self) -> int:
+    async def collect(self, *, dry_run: bool = False) -> int:
         """Delete what nothing needs any more; return how many objects of rows that were.
 
         Parts stay for 15 minutes after they were replaced, and as long as readers hold them.
+
+        Args:
+            dry_run: only count them.
         """
-        return await self._housekeeping.collect()
+        return await self._housekeeping.collect(dry_run=dry_run)
 
     async def sweep(self) -> int:
         """Delete what died processes left; return how many objects that were."""
         return await self._housekeeping.sweep()
+
+    async def entries(self) -> list[CollectionEntry]:
+        """The changes of its state that are kept, the oldest first. For people."""
+        return await self._housekeeping.entries()
+
+    async def forget_writer(self, name: str) -> bool:
+        """Forget a writer and its last sequence; return whether there was one.
+
+        A repeat of its last append would append again.
+        """
+        there = name in (await self._shared.refresh()).writers
+        await self._shared.run(partial(leave_writer, name=name))
+        return there
+
+    async def settle(self) -> None:
+        """Wait for what appends made due; see ``AsyncCollections.settle``."""
+        if self._writer.name in self._shared.state.writers:
+            with suppress(SiltstoneError):  # It ends with its lease.
+                await self._shared.run(partial(leave_writer, name=self._writer.name))
+        await self._housekeeping.settle()
 
     async def close(self) -> None:
         """End the leases of this handle. What was appended stays. Idempotent."""
@@ -349,29 +380,3 @@ class AsyncCollection:
         held: ReaderLease | None,
     ) -> AsyncCollectionSnapshot:
         return AsyncCollectionSnapshot(self._shared, self._place, state, splits, shown, as_of, held)
-
-
-def _checked_time(as_of: int) -> int:
-    if not 0 <= as_of <= TIME_MAX:
-        raise ValueError(f"not a time: {as_of}")
-    return as_of
-
-
-def _reaches(as_of: int) -> Callable[[CollectionState], bool]:
-    return lambda state: state.upper > as_of or state.life is not Life.OPEN
-
-
-def _chosen_time(state: CollectionState, as_of: int | None) -> int:
-    """The time to read; the newest complete one, or the last one of a finished collection."""
-    if as_of is not None:
-        return as_of
-    if state.upper != DONE:
-        return state.upper - 1
-    lowers = [batch.lower for batch in state.batches.items]
-    times = [part.time_max for batch in state.batches.items for part in batch.parts()]
-    return max([state.since, *lowers, *times])
-
-
-def _before(frontier: int) -> int:
-    """The time that must still be told apart from those that begin at ``frontier``."""
-    return max(0, min(frontier - 1, TIME_MAX))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -13,27 +13,45 @@ from typing import Final
 import pyarrow
 
 from siltstone.collections.async_collection import AsyncCollection
-from siltstone.collections.catalog import Catalog, CatalogRow, catalog_row, check_name
+from siltstone.collections.catalog import (
+    CATALOG_ID,
+    CATALOG_NAME,
+    Catalog,
+    CatalogRow,
+    catalog_row,
+    check_name,
+)
+from siltstone.collections.check import check_each, found_ids
+from siltstone.collections.compaction import ShareDone
+from siltstone.collections.consensus.object_names import COLLECTIONS_PREFIX
 from siltstone.collections.consensus.objects import ObjectConsensus
 from siltstone.collections.consensus_choice import check_choice, make_choice
+from siltstone.collections.history_text import history_of
 from siltstone.collections.housekeeping import Housekeeping
-from siltstone.collections.place import CollectionPlace, CollectionSettings
+from siltstone.collections.place import (
+    CollectionPlace,
+    CollectionSettings,
+    collection_settings,
+)
 from siltstone.collections.rows.row_schema import row_schema
 from siltstone.collections.state.diffs import diff_of
 from siltstone.collections.state.next_state import next_state
+from siltstone.container.models.segments import Finding
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.consensus import Opened
 from siltstone.core.environment import Environment, SystemEnvironment
-from siltstone.core.errors import ClosedError, CollectionNotFoundError
-from siltstone.core.records.collection_frontier import HISTORY_ALL
-from siltstone.core.records.collection_state import Times, encode_state
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    ClosedError,
+    CollectionNotFoundError,
+    CorruptDataError,
+    FormatError,
+    LostDataError,
+)
+from siltstone.core.records.collection_state import Life, Times, encode_state
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.store.store_assembly import OPEN_POOL, assembled
 
-CONSENSUS: Final = "objects"
-"""What orders the changes of all collections of a store."""
-
-_UNITS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TIMES: Final = {"ms": Times.MILLISECONDS, "count": Times.COUNT}
 
 
@@ -49,7 +67,7 @@ async def open_async_collections(
 
     Args:
         path: a settings file, or the folder that holds ``siltstone.yaml``.
-        settings: how this process uses them.
+        settings: how this process uses them; ``None`` means as the settings file says.
         environment: gives time, randomness and threads; ``None`` means the real world.
 
     Raises:
@@ -64,7 +82,7 @@ async def open_async_collections(
         place = await run_whole(
             world,
             OPEN_POOL,
-            partial(_placed, path, world, settings or CollectionSettings()),
+            partial(_placed, path, world, settings),
             lambda made: made.storage.close(),
         )
     except BaseException:
@@ -75,13 +93,14 @@ async def open_async_collections(
 
 
 def _placed(
-    path: Path | str, environment: Environment, settings: CollectionSettings
+    path: Path | str, environment: Environment, chosen: CollectionSettings | None
 ) -> CollectionPlace:
     with closing(assembled(path, environment)) as assembly:
+        settings = chosen or collection_settings(assembly.settings)
         storage = assembly.new_storage()
         try:
             consensus = ObjectConsensus(storage, environment)
-            check_choice(storage, CONSENSUS)
+            check_choice(storage, settings.consensus)
         except BaseException:
             storage.close()
             raise
@@ -150,7 +169,7 @@ class AsyncCollections(AsyncClosing):
             columns=columns.to_bytes(),
             key_columns=columns.key_columns,
             times=_TIMES[times],
-            history=_history(history, times),
+            history=history_of(history, times),
             created_ms=self._place.now_ms(),
         )
         await Catalog(await self._handle(catalog_row())).add(row)
@@ -188,17 +207,86 @@ class AsyncCollections(AsyncClosing):
         await (await self._opened(row)).drop()
         await catalog.remove(row.id)
 
-    async def sweep(self) -> int:
-        """Delete what died processes left in any collection, dropped ones too.
+    async def collect(self, *, dry_run: bool = False) -> int:
+        """Delete what nothing needs any more in any collection, dropped ones too.
+
+        Handles do this for their own collection as they append. See ``AsyncCollection.collect``.
+
+        Args:
+            dry_run: only count it.
 
         Returns:
-            How many objects that were.
+            How many objects of rows that were.
         """
-        ids = await self._place.ask(lambda: list(self._place.consensus.keys()))
-        count = 0
-        for collection_id in ids:
-            count += await self._swept(collection_id)
-        return count
+        return await self._sum(await self._ids(), lambda one: one.collect(dry_run=dry_run))
+
+    async def sweep(self, *, nameless: bool = False) -> int:
+        """Delete what died processes left in any collection, dropped ones too.
+
+        Args:
+            nameless: drop collections that have no name in the catalog, and never get one again.
+
+        Returns:
+            How many objects that were, without those of collections that were dropped here.
+
+        Raises:
+            LostDataError: the catalog is gone, so no collection has a name.
+        """
+        ids = await self._ids()
+        named = await self._names() if nameless else {}  # After the ids: names come before objects.
+
+        async def swept(one: Housekeeping) -> int:
+            if nameless and one.shared.id not in named and one.shared.state.life is Life.OPEN:
+                await one.drop()
+            return await one.sweep()
+
+        return await self._sum(ids, swept)
+
+    async def check(
+        self,
+        names: Sequence[str] = (),
+        *,
+        deep: bool = False,
+        progress: ShareDone | None = None,
+    ) -> AsyncIterator[Finding]:
+        """Compare what collections name with long-term storage, both ways; yield what is wrong.
+
+        ``damage`` is what is named and is not there, or not with its length. ``garbage`` is what
+        is there and never counts: a sweep deletes it. A ``warning`` is a foreign name, or a
+        collection that was begun or dropped half-way. Needs no right to write.
+
+        Args:
+            names: of the collections; all, and what else is below ``collections/``, if none.
+            deep: read every object, and compare it with its sum.
+            progress: told how much is done, from 0 to 1; on any thread.
+
+        Raises:
+            CollectionNotFoundError: there is none of such a name.
+            ChunkError: long-term storage did not answer.
+        """
+        wanted: dict[bytes, str | None]
+        if names:
+            wanted = {(await (await self._catalog(name)).row(name)).id: name for name in names}
+        else:
+            ids, others = await self._place.ask(partial(found_ids, self._place))
+            try:
+                named = await self._names()  # After the ids, as for a sweep.
+                wanted = {one: named.get(one) for one in [*ids, *named]}
+            except (CorruptDataError, FormatError, ChunkNotFoundError) as error:
+                yield Finding(severity="damage", where="the catalog", message=str(error))
+                wanted = {one: one.hex() for one in ids}
+            for finding in others:
+                yield finding
+        async for finding in check_each(self._place, wanted, deep=deep, progress=progress):
+            yield finding
+
+    async def settle(self) -> None:
+        """Wait until what appends of this process made due is done: for programs that end soon.
+
+        A process that lives on does it in the background. One that appends once and ends would
+        leave rollups and compactions to others, and the rows by which its appends are known.
+        """
+        await asyncio.gather(*(handle.settle() for handle in self._handles))
 
     async def close(self) -> None:
         """End all handles. Idempotent."""
@@ -223,6 +311,26 @@ class AsyncCollections(AsyncClosing):
         row = catalog_row()
         opened = await self._opened_by(row.id, lambda: self._place.consensus.open(row.id))
         return None if opened is None else Catalog(self._handle_of(row, opened))
+
+    async def _names(self) -> dict[bytes, str]:
+        """The name of each collection that has one, by its id; the catalog's own too.
+
+        Raises:
+            LostDataError: there are collections, and no catalog.
+        """
+        catalog = await self._catalog_if_any()
+        if catalog is None:
+            if not await self._ids():
+                return {}
+            catalog = await self._catalog_if_any()  # It may have been made meanwhile.
+        if catalog is None:
+            raise LostDataError("the catalog of collections is gone", where=COLLECTIONS_PREFIX)
+        rows = {row.id: name for name, row in (await catalog.rows()).items()}
+        return {CATALOG_ID: CATALOG_NAME, **rows}
+
+    async def _ids(self) -> Sequence[bytes]:
+        """Of all collections that were begun, also those that have no name."""
+        return await self._place.ask(lambda: list(self._place.consensus.keys()))
 
     async def _handle(self, row: CatalogRow) -> AsyncCollection:
         return self._handle_of(row, await self._opened(row))
@@ -252,15 +360,26 @@ class AsyncCollections(AsyncClosing):
                 self._open[collection_id] = Housekeeping(self._place, opened)
             return self._open[collection_id]
 
-    async def _swept(self, collection_id: bytes) -> int:
+    async def _sum(
+        self, ids: Sequence[bytes], act: Callable[[Housekeeping], Awaitable[int]]
+    ) -> int:
+        """Do the same to collections, one after the other; return the sum of its results."""
+        count = 0
+        for collection_id in ids:
+            count += await self._done(collection_id, act)
+        return count
+
+    async def _done(
+        self, collection_id: bytes, act: Callable[[Housekeeping], Awaitable[int]]
+    ) -> int:
         if collection_id in self._open:
-            return await self._open[collection_id].sweep()
+            return await act(self._open[collection_id])
         opened = await self._place.ask(lambda: self._place.consensus.open(collection_id))
         if opened is None:
             return 0
         housekeeping = Housekeeping(self._place, opened)
         try:
-            return await housekeeping.sweep()
+            return await act(housekeeping)
         finally:
             await housekeeping.close()
 
@@ -274,25 +393,8 @@ def _begun(place: CollectionPlace, row: CatalogRow) -> Opened:
     opened = place.consensus.open(row.id)
     if opened is not None:
         return opened
-    make_choice(place.storage, CONSENSUS)
+    make_choice(place.storage, place.settings.consensus)
     before = row.initial_state()
     rollup = place.consensus.put_rollup(row.id, 0, encode_state(before))
     after = next_state(before, replace(before, rollups={0: rollup}), place.now_ms())
     return place.consensus.begin(row.id, rollup, diff_of(before, after, actor=place.who))
-
-
-def _history(history: str | int, times: str) -> int:
-    if history == "all":
-        return HISTORY_ALL
-    if isinstance(history, str):
-        digits = history.rstrip("abcdefghijklmnopqrstuvwxyz")
-        unit = history[len(digits) :]
-        if not digits.isdecimal() or unit not in _UNITS or times != "ms":
-            raise ValueError(
-                f"history is 'all', a count of times, or with times in 'ms' one such as '7d': "
-                f"{history!r}"
-            )
-        history = int(digits) * _UNITS[unit]
-    if not 1 <= history < HISTORY_ALL:
-        raise ValueError(f"history is 1 or more: {history}")
-    return history

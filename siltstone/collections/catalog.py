@@ -22,6 +22,9 @@ from siltstone.core.records.collection_state import CollectionState, Times
 
 CATALOG_ID: Final = bytes(16)
 
+CATALOG_NAME: Final = "catalog"
+"""In messages; it is not in the catalog itself, so a collection may have this name too."""
+
 NAME_BYTES_MAX: Final = 255
 """Of a name of a collection: as of a file."""
 
@@ -88,7 +91,7 @@ def catalog_row() -> CatalogRow:
     """What the catalog itself is made of; depends on nothing."""
     schema: RowSchema = row_schema(_COLUMNS, ["name"])
     return CatalogRow(
-        name="catalog",
+        name=CATALOG_NAME,
         id=CATALOG_ID,
         columns=schema.to_bytes(),
         key_columns=schema.key_columns,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow
 
 from siltstone.collections.stored_schema import row_schema_of
-from siltstone.core.records.collection_frontier import DONE
+from siltstone.core.records.collection_frontier import DONE, HISTORY_ALL
 from siltstone.core.records.collection_rows import Bookmark, CollectionReader, CollectionWriter
 from siltstone.core.records.collection_state import CollectionState, Times
 
@@ -24,6 +24,8 @@ class CollectionInfo:
         since: the lowest time that can be read.
         upper: times below it are complete; ``None`` when the collection is finished.
         times: ``"ms"`` since 1970, or ``"count"`` of appends.
+        history: how far appends let the since stay below the upper; ``None`` means that they do not
+            move it.
         seqno: how many entries it has had.
         rows: of all parts, those that cancel each other included.
         length: bytes of all parts.
@@ -41,6 +43,7 @@ class CollectionInfo:
     since: int
     upper: int | None
     times: str
+    history: int | None
     seqno: int
     rows: int
     length: int
@@ -62,6 +65,7 @@ def info_of(name: str, state: CollectionState) -> CollectionInfo:
         since=state.since,
         upper=None if state.upper == DONE else state.upper,
         times="ms" if state.times is Times.MILLISECONDS else "count",
+        history=None if state.history == HISTORY_ALL else state.history,
         seqno=state.seqno,
         rows=sum(batch.rows for batch in state.batches.items),
         length=sum(batch.length for batch in state.batches.items),

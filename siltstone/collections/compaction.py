@@ -29,6 +29,9 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.collection_batch import CollectionBatch, CollectionRun
 
+ShareDone = Callable[[float], None]
+"""Told how much of a work is done, from 0 to 1; called on any thread."""
+
 TRIES: Final = 8
 """Of a compaction of everything that others overtake."""
 
@@ -69,8 +72,11 @@ class Compactor:
                 if merge is None or not await self._merged(merge):
                     return
 
-    async def do_whole(self) -> None:
+    async def do_whole(self, progress: ShareDone | None = None) -> None:
         """Merge all batches into one, up to the since.
+
+        Args:
+            progress: told how much of the rows was merged, if given.
 
         Raises:
             ConditionFailedError: others were faster each time.
@@ -83,7 +89,7 @@ class Compactor:
                 state = await self._shared.refresh()
                 check_open(state)
                 merge = plan_whole(state)
-                if merge is None or await self._merged(merge):
+                if merge is None or await self._merged(merge, progress):
                     return
         raise ConditionFailedError(
             "other processes compact all the time; try again later",
@@ -91,7 +97,7 @@ class Compactor:
             current=len(self._shared.state.batches.items),
         )
 
-    async def _merged(self, merge: BatchMerge) -> bool:
+    async def _merged(self, merge: BatchMerge, progress: ShareDone | None = None) -> bool:
         """Do a merge; return False if others changed what it was to replace."""
         state = self._shared.state
         parts = merge_runs(
@@ -102,6 +108,8 @@ class Compactor:
             since=merge.since,
             part_size=self._place.settings.part_bytes,
         )
+        if progress is not None:
+            parts = _told(parts, sum(batch.rows for batch in merge.inputs), progress)
         try:
             return await self._written_and_put(merge, parts)
         except ChunkNotFoundError as error:
@@ -138,3 +146,12 @@ class Compactor:
         except (ConditionFailedError, BatchExpiredError):
             return False
         return True
+
+
+def _told(parts: Iterator[EncodedPart], total: int, progress: ShareDone) -> Iterator[EncodedPart]:
+    """Tell how many of the rows are in the parts so far."""
+    done = 0
+    for encoded in parts:
+        done += encoded.part.rows
+        progress(done / total)
+        yield encoded

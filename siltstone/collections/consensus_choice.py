@@ -25,7 +25,9 @@ def check_choice(storage: ChunkStorage, wanted: str) -> bool:
     found = _read(storage)
     if found not in (None, wanted):
         raise CollectionError(
-            "the collections of this store use another consensus", uses=found, wanted=wanted
+            "collections of this store use another consensus; let collections.consensus say so",
+            uses=found,
+            wanted=wanted,
         )
     return found is not None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -12,11 +12,12 @@ from typing import Final
 from siltstone.collections.part_objects import PartObjects
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.shared_state import SharedState
-from siltstone.collections.state.garbage_plan import garbage_of
+from siltstone.collections.state.garbage_plan import CollectionGarbage, garbage_of
 from siltstone.collections.state.part_names import name_of_part
 from siltstone.collections.state.replay import replayed
 from siltstone.collections.state.rollups import (
     ROLLUP_EVERY,
+    floor_rollup,
     forget_rollups,
     link_rollup,
     newest_rollup,
@@ -110,6 +111,20 @@ class GarbageCollector:
                 return count
             return 0
 
+    async def count_garbage(self) -> int:
+        """Return how many parts ``collect`` would delete now; delete none.
+
+        Raises:
+            ChunkError: long-term storage did not answer.
+        """
+        for _ in range(TRIES):
+            state = await self._shared.refresh()
+            states = await self._states(state, self._shared.tip)
+            if states is not None:
+                garbage = self._garbage_in(states)
+                return 0 if garbage is None else len(garbage.parts)
+        return 0
+
     async def sweep(self) -> int:
         """Delete what died processes left; return how many objects.
 
@@ -158,7 +173,7 @@ class GarbageCollector:
             return True  # Nobody may ever have: each process may make a few entries only.
         delay_ms = self._place.settings.garbage_delay_ms
         old = self._ages.newest_before(self._place.now_ms() - delay_ms)
-        kept = state.seqno - _floor(state).seqno
+        kept = state.seqno - floor_rollup(state).seqno
         return old - state.collected >= max(ROLLUP_EVERY // 2, kept // 3)
 
     async def _collected(self, state: CollectionState, tip: Tip) -> tuple[int, int] | None:
@@ -172,19 +187,22 @@ class GarbageCollector:
             return None
         self._has_looked = True
         self._ages = _Ages(states)
-        newest = states[-1]
-        now_ms, delay_ms = self._place.now_ms(), self._place.settings.garbage_delay_ms
-        if newest.life is Life.DROPPED:
-            now_ms, delay_ms = max(now_ms, newest.written_ms), 0  # No reader may have its parts.
-        garbage = garbage_of(states, now_ms=now_ms, delay_ms=delay_ms)
+        garbage = self._garbage_in(states)
         if garbage is None:
             return 0, 0
         await self._objects.delete(garbage.parts)
         return garbage.through, len(garbage.parts)
 
+    def _garbage_in(self, states: Sequence[CollectionState]) -> CollectionGarbage | None:
+        newest = states[-1]
+        now_ms, delay_ms = self._place.now_ms(), self._place.settings.garbage_delay_ms
+        if newest.life is Life.DROPPED:
+            now_ms, delay_ms = max(now_ms, newest.written_ms), 0  # No reader may have its parts.
+        return garbage_of(states, now_ms=now_ms, delay_ms=delay_ms)
+
     async def _states(self, state: CollectionState, tip: Tip) -> list[CollectionState] | None:
         """All states from the floor on; ``None`` if that was truncated meanwhile."""
-        rollup = _floor(state)
+        rollup = floor_rollup(state)
         opened = await self._place.ask(lambda: self._place.consensus.replay(tip, rollup))
         if opened is None:
             return None
@@ -242,11 +260,6 @@ def _with_upkeep(
         after, _ = link_rollup(after, now_ms, rollup=rollup)
     after, _ = note_collected(after, now_ms, through=through)
     return forget_rollups(after, now_ms, below=below)
-
-
-def _floor(state: CollectionState) -> Rollup:
-    """The oldest rollup that is there for sure."""
-    return state.rollups[state.floor or min(state.rollups)]
 
 
 def _is_buried(state: CollectionState) -> bool:

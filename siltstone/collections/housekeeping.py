@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from siltstone.collections.compaction import Compactor
-from siltstone.collections.garbage import GarbageCollector
+from siltstone.collections.entry_view import CollectionEntry, entry_view
+from siltstone.collections.garbage import TRIES, GarbageCollector
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.compaction_plan import plan
 from siltstone.collections.state.lives import drop
-from siltstone.collections.state.rollups import rollup_is_due
+from siltstone.collections.state.rollups import floor_rollup, rollup_is_due
 from siltstone.collections.uploads import Uploads
 from siltstone.core.consensus import Opened
-from siltstone.core.errors import SiltstoneError
+from siltstone.core.errors import LostDataError, SiltstoneError
 from siltstone.core.records.collection_state import CollectionState
 
 _log = logging.getLogger(__name__)
@@ -51,8 +53,10 @@ class Housekeeping:
         self.compact_whole = self._compaction.do_whole
         self.sweep = self._garbage.sweep
 
-    async def collect(self) -> int:
-        """Delete what nothing needs any more; see ``GarbageCollector.collect``."""
+    async def collect(self, *, dry_run: bool = False) -> int:
+        """Delete what nothing needs any more, or only count it; see ``GarbageCollector``."""
+        if dry_run:
+            return await self._garbage.count_garbage()
         await self.uploads.end_idle()  # They hold a little for the next append.
         return await self._garbage.collect()
 
@@ -66,6 +70,30 @@ class Housekeeping:
         """
         await self.shared.run(drop)
         await self._garbage.bury()
+
+    async def entries(self) -> list[CollectionEntry]:
+        """All entries from the floor on, the oldest first.
+
+        Raises:
+            LostDataError: they are gone.
+            ChunkError: long-term storage did not answer.
+        """
+        for _ in range(TRIES):
+            state = await self.shared.refresh()
+            tip, rollup = self.shared.tip, floor_rollup(state)
+            opened = await self._place.ask(partial(self._place.consensus.replay, tip, rollup))
+            if opened is not None:
+                return [entry_view(diff) for diff in opened.diffs]
+        raise LostDataError(
+            "entries of a collection are gone", where=f"rollup {rollup.seqno} of {state.id.hex()}"
+        )
+
+    async def settle(self) -> None:
+        """Wait until what commits made due is done, and what that makes due."""
+        await self.uploads.end_idle()
+        while self._tasks:
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await self.uploads.end_idle()
 
     async def close(self) -> None:
         """End what is due, and the state. Idempotent."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         CollectionBatchRows,
     )
     from siltstone.collections.collection_info import CollectionInfo
+    from siltstone.collections.compaction import ShareDone
+    from siltstone.collections.entry_view import CollectionEntry
     from siltstone.collections.rows.input_rows import Rows
     from siltstone.collections.rows.snapshot import SnapshotSplit
 
@@ -289,14 +291,22 @@ class Collection:
         """What the collection is at this moment."""
         return self._loop.run(self._collection.info())
 
-    def compact(self) -> None:
+    def compact(self, *, progress: ShareDone | None = None) -> None:
         """Merge all batches into one."""
-        self._loop.run(self._collection.compact())
+        self._loop.run(self._collection.compact(progress=progress))
 
-    def collect(self) -> int:
+    def collect(self, *, dry_run: bool = False) -> int:
         """Delete what nothing needs any more."""
-        return self._loop.run(self._collection.collect())
+        return self._loop.run(self._collection.collect(dry_run=dry_run))
 
     def sweep(self) -> int:
         """Delete what died processes left."""
         return self._loop.run(self._collection.sweep())
+
+    def entries(self) -> list[CollectionEntry]:
+        """The changes of its state that are kept, the oldest first. For people."""
+        return self._loop.run(self._collection.entries())
+
+    def forget_writer(self, name: str) -> bool:
+        """Forget a writer and its last sequence; return whether there was one."""
+        return self._loop.run(self._collection.forget_writer(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,9 @@ from siltstone.core.closed_on_exit import Closing
 from siltstone.store.blocking.background_loop import BackgroundLoop
 
 if TYPE_CHECKING:
+    from siltstone.collections.compaction import ShareDone
     from siltstone.collections.place import CollectionSettings
+    from siltstone.container.models.segments import Finding
     from siltstone.core.environment import Environment
 
 
@@ -72,9 +74,29 @@ class Collections(Closing):
         """Drop a collection for ever."""
         self._loop.run(self._collections.drop(name))
 
-    def sweep(self) -> int:
+    def collect(self, *, dry_run: bool = False) -> int:
+        """Delete what nothing needs any more, in any collection; return how many objects."""
+        return self._loop.run(self._collections.collect(dry_run=dry_run))
+
+    def sweep(self, *, nameless: bool = False) -> int:
         """Delete what died processes left in any collection; return how many objects."""
-        return self._loop.run(self._collections.sweep())
+        return self._loop.run(self._collections.sweep(nameless=nameless))
+
+    def check(
+        self,
+        names: Sequence[str] = (),
+        *,
+        deep: bool = False,
+        progress: ShareDone | None = None,
+    ) -> Iterator[Finding]:
+        """Compare what collections name with long-term storage, both ways."""
+        yield from self._loop.iterate(
+            lambda: self._collections.check(names, deep=deep, progress=progress), batch=1
+        )
+
+    def settle(self) -> None:
+        """Wait until what appends of this process made due is done: for programs that end soon."""
+        self._loop.run(self._collections.settle())
 
     def close(self) -> None:
         """End all handles. Idempotent; nothing in a forked child."""

@@ -25,6 +25,11 @@ def newest_rollup(state: CollectionState) -> Rollup | None:
     return state.rollups[max(state.rollups)] if state.rollups else None
 
 
+def floor_rollup(state: CollectionState) -> Rollup:
+    """The oldest rollup that is there for sure. All entries above it are kept."""
+    return state.rollups[state.floor or min(state.rollups)]
+
+
 def link_of(before: CollectionState, after: CollectionState) -> Rollup | None:
     """The rollup that ``after`` names and ``before`` does not, as its entry says it.
 

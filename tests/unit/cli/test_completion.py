@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import pyarrow
 import pytest
 
 import siltstone
@@ -35,6 +36,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
             store.create(name).append(name.encode())
         for name in ("users", "uses"):
             store.create_table(name)
+    with siltstone.open_collections(folder) as collections:
+        schema = pyarrow.schema([("n", pyarrow.int64())])
+        for name in ("gusts", "guests"):
+            collections.create(name, schema, key=["n"])
+        gusts = collections.collection("gusts")
+        gusts.bookmark("billing")
+        gusts.writer("loader").append([], sequence=0)
     return folder
 
 
@@ -72,6 +80,15 @@ def answers(
         (["concat", "other", "{x}data/o"], ["plain {x}data/one"]),
         (["retention", "set", "ot"], ["plain other"]),
         (["ls", "ot"], ["plain other"]),
+        (["collection", "st"], ["plain stat"]),
+        (["collection", "read", "gu"], ["plain guests", "plain gusts"]),
+        (["collection", "check", "gusts", "g"], ["plain guests"]),
+        (["collection", "ls", "gus"], ["plain gusts"]),
+        (["collection", "create", "g"], []),
+        (["collection", "rename", "gusts", "g"], []),
+        (["collection", "bookmark", "rm", "gusts", "b"], ["plain billing"]),
+        (["collection", "writer", "rm", "gusts", "l"], ["plain loader"]),
+        (["collection", "append", "gusts", "fi"], ["file fi"]),
         (["table", "get", "us"], ["plain users", "plain uses"]),
         (["table", "ls", "use"], ["plain users", "plain uses"]),
         (["init", "new", "--binding", "n"], ["plain nfs"]),

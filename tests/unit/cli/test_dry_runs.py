@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 import siltstone
+from tests.support.collections.stored_objects import objects
 from tests.support.command import Command
 
 
@@ -102,6 +104,34 @@ def test_an_adoption_is_told_and_stays(command: Command, folder: Path) -> None:
         assert command("adoption", verb, "nope", "--dry-run").code == 3
     (found,) = command("adoption", "ls", "--json").values
     assert (found["finalised"], found["dropped"]) == (False, 1)
+
+
+@pytest.mark.slow
+def test_removals_of_collections_are_told_and_not_made(command: Command, folder: Path) -> None:
+    with siltstone.open_collections(folder) as collections:
+        schema = pyarrow.schema([("n", pyarrow.int64())])
+        gusts = collections.create("gusts", schema, key=["n"], times="count")
+        for _ in range(3):
+            gusts.writer("w").append([{"n": number} for number in range(3)], sequence=1)
+            gusts.append([{"n": number} for number in range(3)])
+        gusts.bookmark("bill", since=1)
+        length = gusts.info().length
+    before = objects(folder)
+    for arguments, out in {
+        ("drop", "gusts"): f"would drop gusts: 12 rows of {length} bytes\n",
+        ("bookmark", "rm", "gusts", "bill"): "would remove the bookmark bill\n",
+        ("writer", "rm", "gusts", "w"): "would remove the writer w\n",
+        ("advance-since", "gusts", "1"): "would let the since go from 0 to 1\n",
+        ("gc",): "would delete 0 objects\n",
+        ("gc", "gusts"): "would delete 0 objects\n",
+        ("sweep",): "",
+        ("sweep", "--nameless"): "",
+    }.items():
+        ran = command("collection", *arguments, "--dry-run")
+        assert (ran.code, ran.out) == (0, out)
+    for arguments in (("bookmark", "rm", "gusts", "no"), ("writer", "rm", "gusts", "no")):
+        assert command("collection", *arguments, "--dry-run").code == 3
+    assert objects(folder) == before
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ OF_A_STORE = {"asyncio", "crc32c", "importlib.metadata", "pluggy", "pydantic", "
 """Modules that a verb needs to open a store, and that its help does not need."""
 
 OTHERS = {
-    "siltstone.cli.backup_commands", "siltstone.cli.migrate_commands",
+    "siltstone.cli.backup_commands", "siltstone.cli.migrate_commands", "siltstone.collections",
     "siltstone.cli.spark_commands", "siltstone.cli.table_commands", "siltstone.migration",
     "siltstone.pipelines", "siltstone.spark",
     *(f"{group}.{name}" for group, names in BUILT_IN.items() for name in names),
@@ -74,6 +74,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 HELPS = [["--help"], ["--version"], *([verb, "--help"] for verb in ("ls", "stat", "cat", "append"))]
+HELPS += [["collection", "--help"], ["collection", "append", "--help"]]
 HELPS += [[verb, "--help"] for verb in ("create", "init", "flush", "tail", "rm", "help")]
 
 

@@ -12,6 +12,7 @@ from siltstone.core.errors import FormatError
 from siltstone.core.records.backup import decode_backup
 from siltstone.core.records.checkpoint import decode_checkpoint
 from siltstone.core.records.claim import decode_claim
+from siltstone.core.records.collection_choice import decode_choice
 from siltstone.core.records.collection_entry import decode_entry
 from siltstone.core.records.collection_rollup import decode_rollup
 from siltstone.core.records.collection_state import decode_state
@@ -46,6 +47,10 @@ ENVELOPES: dict[RecordKind, tuple[str, Decode]] = {
     RecordKind.BACKUP: ("backup.md", lambda d: decode_backup(d, where="x")),
     RecordKind.ENTRY: ("collection-entry.md", lambda d: decode_entry(d, where="x")),
     RecordKind.ROLLUP: ("collection-rollup.md", lambda d: decode_rollup(d, where="x")),
+    RecordKind.COLLECTION_CONSENSUS: (
+        "collection-choice.md",
+        lambda d: decode_choice(d, where="x"),
+    ),
     RecordKind.COLLECTION_STATE: ("collection-state.md", lambda d: decode_state(d, where="x")),
 }
 

@@ -18,6 +18,7 @@ from siltstone.core.records.cached_block import (
     encode_cached_block,
 )
 from siltstone.core.records.claim import Claim, decode_claim, encode_claim
+from siltstone.core.records.collection_choice import decode_choice, encode_choice
 from siltstone.core.records.collection_rollup import (
     RolledState,
     decode_rollup,
@@ -78,6 +79,7 @@ CODECS: list[Codec] = [
     ("claim.md", CLAIM, encode_claim, decode_claim),
     ("pin.md", PIN, encode_pin, decode_pin),
     ("import-note.md", NOTE, encode_import_note, decode_import_note),
+    ("collection-choice.md", "objects", encode_choice, decode_choice),
     ("collection-rollup.md", ROLLUP, encode_rollup, decode_rollup),
     ("recovery.md", RECOVERY, encode_recovery, decode_recovery),
 ]
@@ -114,6 +116,11 @@ def test_recovery_comes_back(recovery: Recovery) -> None:
 @given(st.builds(Pin, lineage=UUIDS, version=U64, expires_ms=U64, ttl_ms=U64))
 def test_pin_comes_back(pin: Pin) -> None:
     assert decode_pin(encode_pin(pin), where="x") == pin
+
+
+@given(st.text(max_size=90))
+def test_choice_comes_back(choice: str) -> None:
+    assert decode_choice(encode_choice(choice), where="x") == choice
 
 
 def test_a_pin_of_version_1_says_no_time_to_live() -> None:
@@ -181,6 +188,9 @@ def test_impossible_fields_are_corrupt() -> None:
     body = bytes(32) + struct.pack("<H", 1) + b"\xff"
     with pytest.raises(CorruptDataError, match="UTF-8"):
         decode_claim(seal(RecordKind.CLAIM, 1, body), where="x")
+    for body in (b"\x01\x00\xff", b"\x02\x00a", b"\x01\x00ab"):
+        with pytest.raises(CorruptDataError):
+            decode_choice(seal(RecordKind.COLLECTION_CONSENSUS, 1, body), where="x")
 
 
 def test_cached_block() -> None:

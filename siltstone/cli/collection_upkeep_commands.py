@@ -1,0 +1,182 @@
+"""The verbs of ``collection`` that tidy up, look inside, and check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import click
+
+from siltstone.cli.check_command import SEVERITIES
+from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.output import print_json, progress_bar, say
+from siltstone.cli.session import Session, dry_run_option, json_option, pass_session
+from siltstone.core.text import counted
+
+_WHOLE = 1_000_000
+"""Steps of a bar."""
+
+
+@click.command()
+@click.argument("collections", nargs=-1, required=True)
+@json_option
+@pass_session
+def compact(session: Session, collections: tuple[str, ...], *, as_json: bool) -> None:
+    """Merge all batches of COLLECTIONS into one each, which is sorted and read fastest."""
+    with session.open_collections() as opened:
+        for name in collections:
+            target = opened.collection(name)
+            with _share_bar(session, name) as advance:
+                target.compact(progress=advance)
+            info = target.info()
+            if as_json:
+                fields = {"rows": info.rows, "length": info.length, "parts": info.parts}
+                print_json({"collection": name, **fields})
+            else:
+                size = f"{counted(info.rows, 'row')} of {counted(info.length, 'byte')}"
+                say(f"{name}: {size} in {counted(info.parts, 'part')}")
+        opened.settle()
+
+
+@click.command()
+@click.argument("collections", nargs=-1)
+@dry_run_option
+@json_option
+@pass_session
+def gc(session: Session, collections: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
+    """Delete what nothing needs any more, of COLLECTIONS or of all, dropped ones too.
+
+    Rows that a compaction replaced stay for garbage.delay, and as long as readers hold them.
+    """
+    with session.open_collections(reads=dry_run) as opened:
+        if collections:
+            targets = [opened.collection(name) for name in collections]
+            count = sum(target.collect(dry_run=dry_run) for target in targets)
+        else:
+            count = opened.collect(dry_run=dry_run)
+        if not dry_run:
+            opened.settle()
+    if as_json:
+        print_json({"would_delete" if dry_run else "deleted": count})
+    else:
+        say(f"{'would delete' if dry_run else 'deleted'} {counted(count, 'object')}")
+
+
+@click.command()
+@click.argument("collections", nargs=-1)
+@click.option(
+    "--nameless",
+    is_flag=True,
+    help="Also drop collections that have no name in the catalog.",
+)
+@dry_run_option
+@json_option
+@pass_session
+def sweep(
+    session: Session,
+    collections: tuple[str, ...],
+    *,
+    nameless: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Delete what processes that died left, of COLLECTIONS or of all. Foreign names stay."""
+    if nameless and collections:
+        raise click.UsageError("--nameless goes without COLLECTIONS: it looks at all")
+    if dry_run:
+        _tell_leftovers(session, collections, nameless=nameless, as_json=as_json)
+        return
+    with session.open_collections() as opened:
+        if collections:
+            count = sum(opened.collection(name).sweep() for name in collections)
+        else:
+            count = opened.sweep(nameless=nameless)
+        opened.settle()
+    if as_json:
+        print_json({"deleted": count})
+    else:
+        say(f"deleted {counted(count, 'object')}")
+
+
+def _tell_leftovers(
+    session: Session, collections: tuple[str, ...], *, nameless: bool, as_json: bool
+) -> None:
+    with session.open_collections(reads=True) as opened:
+        found = list(opened.check(collections))
+    doomed = [one for one in found if one.severity == "garbage"]
+    if nameless:
+        doomed += [one for one in found if one.message.startswith("it has no name")]
+    for finding in doomed:
+        if as_json:
+            print_json({"would_delete": finding.where})
+        else:
+            say(f"would delete {finding.where}: {finding.message}")
+    session.note(f"{counted(len(doomed), 'object')} would go")
+
+
+@click.command()
+@click.argument("collection")
+@click.option("--from", "start", type=click.IntRange(min=1), help="Number of the first entry.")
+@click.option("--limit", type=click.IntRange(min=1), help="Most entries, the newest ones.")
+@json_option
+@pass_session
+def entries(
+    session: Session, collection: str, start: int | None, limit: int | None, *, as_json: bool
+) -> None:
+    """Show the changes of COLLECTION that are kept: number, time, what they changed, and who.
+
+    Older ones are deleted as the collection is written on. What it shows may change.
+    """
+    with session.open_collections(reads=True) as opened:
+        found = opened.collection(collection).entries()
+    chosen = [entry for entry in found if entry.seqno >= (start or 0)]
+    for entry in chosen[-limit:] if limit else chosen:
+        if as_json:
+            print_json(entry)
+            continue
+        time = datetime.fromtimestamp(entry.written_ms / 1000, UTC)
+        say(f"{entry.seqno} {time.isoformat(' ', 'milliseconds')} {entry.actor}")
+        for change in entry.changes:
+            say(f"  {change}")
+
+
+@click.command()
+@click.argument("collections", nargs=-1)
+@click.option("--deep", is_flag=True, help="Read every object and compare it with its sum.")
+@json_option
+@pass_session
+def check(session: Session, collections: tuple[str, ...], *, deep: bool, as_json: bool) -> None:
+    """Compare COLLECTIONS, or all, with long-term storage, both ways. Exits with 6 on damage.
+
+    Without --deep only presence and lengths of objects are looked at.
+    """
+    counts: Counter[str] = Counter()
+    with session.open_collections(reads=True) as opened, _share_bar(session, "check") as advance:
+        for finding in opened.check(collections, deep=deep, progress=advance):
+            counts[finding.severity] += 1
+            if as_json:
+                print_json(finding)
+            else:
+                say(f"{finding.severity}: {finding.where}: {finding.message}")
+    if as_json:
+        print_json({"found": {kind: counts[kind] for kind in SEVERITIES}, "deep": deep})
+    else:
+        found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        session.note(f"found {found}" if found else _clean(deep=deep))
+    if counts["damage"]:
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+def _clean(*, deep: bool) -> str:
+    if deep:
+        return "everything is as it was written"
+    return "everything is there; --deep also reads it"
+
+
+@contextmanager
+def _share_bar(session: Session, label: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar; the body gets what is told how much is done, from 0 to 1."""
+    with progress_bar(label, _WHOLE, shown=not session.quiet, share=True) as advance:
+        yield lambda share: advance(int(share * _WHOLE))
