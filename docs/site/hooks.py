@@ -24,10 +24,20 @@ GROUPS: Final = {
     "stores": ("Stores", "What `open` and `open_async` return; both have the same verbs."),
     "segments": ("Segments", "Handles to segments, and writers of them."),
     "tables": ("Tables", "Handles to tables, and snapshots of them."),
+    "collections": (
+        "Collections",
+        "What `open_collections` and `open_collections_async` return. How to use it is on the page"
+        " [collections](../docs/collections.md).",
+    ),
     "values": ("Values", "What verbs take and return: frozen records and enums."),
     "errors": ("Errors", "What to do about each is on the page [errors](../docs/errors.md)."),
 }
 """Title and first line of the pages that hold ``siltstone.__all__``."""
+
+COLLECTIONS: Final = frozenset(
+    {"AppendResult", "AsyncBookmark", "AsyncSubscription", "Changes", "Subscription"}
+)
+"""Names of collections that do not say so."""
 
 MODULES: Final = {
     "events": (
@@ -96,6 +106,8 @@ def _group(name: str) -> str:
         return "functions"
     if name.endswith("Error") or name == "Outcome":
         return "errors"
+    if "Collection" in name or name in COLLECTIONS:
+        return "collections"
     if name.endswith("Store"):
         return "stores"
     if name.endswith(("Segment", "Writer")):
