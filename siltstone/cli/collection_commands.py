@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from siltstone.cli.collection_changes import changing
 from siltstone.cli.collection_mark_commands import advance_since, bookmark, writer
 from siltstone.cli.collection_row_commands import append, follow, read
 from siltstone.cli.collection_upkeep_commands import check, compact, entries, gc, sweep
@@ -25,7 +25,7 @@ from siltstone.core.text import counted
 if TYPE_CHECKING:
     import pyarrow
 
-    from siltstone.collections.blocking import Collection, Collections
+    from siltstone.collections.blocking import Collection
     from siltstone.collections.collection_info import CollectionInfo
 
 column_option = click.option(
@@ -200,7 +200,7 @@ def drop_collection(
     Its objects are deleted at once. Where that was interrupted, the name is left, and to drop it
     again ends it.
     """
-    with session.open_collections() as collections:
+    with changing(session, dry_run=dry_run) as collections:
         rows, length = _rows_and_length(collections.collection(collection))
         size = f"{counted(rows, 'row')} of {counted(length, 'byte')}"
         if dry_run:
@@ -212,7 +212,6 @@ def drop_collection(
         if not yes:
             _ask(f"drop {printable(collection)}, {size}, for ever?")
         collections.drop(collection)
-        collections.settle()
     if as_json:
         print_json({"dropped": collection})
 
@@ -221,14 +220,6 @@ for verb in (append, read, follow, bookmark, writer, advance_since):
     collection.add_command(verb)
 for verb in (compact, gc, sweep, entries, check):
     collection.add_command(verb)
-
-
-@contextmanager
-def changing(session: Session) -> Iterator[Collections]:
-    """Open the collections for a verb that changes them, and leave nothing due at its end."""
-    with session.open_collections() as collections:
-        yield collections
-        collections.settle()
 
 
 def info_fields(info: CollectionInfo) -> dict[str, Any]:

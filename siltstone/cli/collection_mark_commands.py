@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from siltstone.cli.collection_changes import changing
 from siltstone.cli.collection_times import TIME, time_in
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
@@ -49,7 +50,7 @@ def set_bookmark(
     as_json: bool,
 ) -> None:
     """Set the bookmark NAME of COLLECTION. One that exists needs --takeover, and moves forward."""
-    with session.open_collections() as collections:
+    with changing(session) as collections:
         target = collections.collection(collection)
         info = target.info()
         found = {row.name: row.token for row in info.bookmarks}
@@ -57,7 +58,6 @@ def set_bookmark(
             raise BookmarkFencedError(collection=collection, bookmark=name, actual=found[name])
         mark = target.bookmark(name, since=None if since is None else time_in(info, since))
         time = mark.since
-        collections.settle()
     if as_json:
         print_json({"bookmark": name, "since": time})
     else:
@@ -74,12 +74,11 @@ def remove_bookmark(
     session: Session, collection: str, name: str, *, dry_run: bool, as_json: bool
 ) -> None:
     """Remove the bookmark NAME of COLLECTION: its history may go. Exits with 3 if there is none."""
-    with session.open_collections(reads=dry_run) as collections:
+    with changing(session, dry_run=dry_run) as collections:
         target = collections.collection(collection)
         found = {row.name: row.since for row in target.info().bookmarks}
         if name in found and not dry_run:
             target.bookmark(name).remove()
-            collections.settle()
     _tell_removal("bookmark", name, there=name in found, dry_run=dry_run, as_json=as_json)
 
 
@@ -119,13 +118,12 @@ def remove_writer(
 
     Exits with 3 if there is none.
     """
-    with session.open_collections(reads=dry_run) as collections:
+    with changing(session, dry_run=dry_run) as collections:
         target = collections.collection(collection)
         if dry_run:
             there = any(row.name == name for row in target.info().writers)
         else:
             there = target.forget_writer(name)
-            collections.settle()
     _tell_removal("writer", name, there=there, dry_run=dry_run, as_json=as_json)
 
 
@@ -139,13 +137,11 @@ def advance_since(
     session: Session, collection: str, time: float, *, dry_run: bool, as_json: bool
 ) -> None:
     """Let the history of COLLECTION below TIME go, for ever."""
-    with session.open_collections(reads=dry_run) as collections:
+    with changing(session, dry_run=dry_run) as collections:
         target = collections.collection(collection)
         info = target.info()
         to = time_in(info, time)
         since = max(info.since, to) if dry_run else target.advance_since(to)
-        if not dry_run:
-            collections.settle()
     if as_json:
         print_json({"collection": collection, "would_advance" if dry_run else "since": since})
     elif dry_run:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from siltstone.cli.collection_changes import changing
 from siltstone.cli.collection_times import FOLLOW_START, START, TIME, time_in
-from siltstone.cli.interrupts import Interrupted, Terminated
+from siltstone.cli.interrupts import Interrupted, Terminated, goes_on
 from siltstone.cli.output import counting_bar, flush_bytes, print_json, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
@@ -64,7 +65,8 @@ def append(
         raise click.UsageError("--writer and --sequence go together")
     if file == "-" == remove:
         raise click.UsageError("standard input is FILE or --remove, not both")
-    with session.open_collections() as collections:
+    repeatable = writer is not None and file != "-" and remove != "-"
+    with goes_on(when=repeatable), changing(session) as collections:
         target = collections.collection(collection)
         info = target.info()
         upper = None if expect is None else time_in(info, expect)
@@ -82,7 +84,6 @@ def append(
                 told = _Append(target, writer, sequence, upper).of(added, gone)
             rows = counts.rows
         _tell(collection, told, rows, as_json=as_json)
-        collections.settle()
 
 
 class _Counts:

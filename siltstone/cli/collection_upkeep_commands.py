@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import click
 
 from siltstone.cli.check_command import SEVERITIES
+from siltstone.cli.collection_changes import changing
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.session import Session, dry_run_option, json_option, pass_session
@@ -25,7 +26,7 @@ _WHOLE = 1_000_000
 @pass_session
 def compact(session: Session, collections: tuple[str, ...], *, as_json: bool) -> None:
     """Merge all batches of COLLECTIONS into one each, which is sorted and read fastest."""
-    with session.open_collections() as opened:
+    with changing(session) as opened:
         for name in collections:
             target = opened.collection(name)
             with _share_bar(session, name) as advance:
@@ -37,7 +38,6 @@ def compact(session: Session, collections: tuple[str, ...], *, as_json: bool) ->
             else:
                 size = f"{counted(info.rows, 'row')} of {counted(info.length, 'byte')}"
                 say(f"{name}: {size} in {counted(info.parts, 'part')}")
-        opened.settle()
 
 
 @click.command()
@@ -50,14 +50,12 @@ def gc(session: Session, collections: tuple[str, ...], *, dry_run: bool, as_json
 
     Rows that a compaction replaced stay for garbage.delay, and as long as readers hold them.
     """
-    with session.open_collections(reads=dry_run) as opened:
+    with changing(session, dry_run=dry_run) as opened:
         if collections:
             targets = [opened.collection(name) for name in collections]
             count = sum(target.collect(dry_run=dry_run) for target in targets)
         else:
             count = opened.collect(dry_run=dry_run)
-        if not dry_run:
-            opened.settle()
     if as_json:
         print_json({"would_delete" if dry_run else "deleted": count})
     else:
@@ -88,12 +86,11 @@ def sweep(
     if dry_run:
         _tell_leftovers(session, collections, nameless=nameless, as_json=as_json)
         return
-    with session.open_collections() as opened:
+    with changing(session) as opened:
         if collections:
             count = sum(opened.collection(name).sweep() for name in collections)
         else:
             count = opened.sweep(nameless=nameless)
-        opened.settle()
     if as_json:
         print_json({"deleted": count})
     else:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.cli import row_input, row_output
@@ -113,6 +113,7 @@ def same(one: pyarrow.Table, other: pyarrow.Table) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+@settings(max_examples=40)
 @given(table=tables())
 def test_what_is_written_is_read_as_the_same_rows(form: str, table: pyarrow.Table) -> None:
     with pytest.MonkeyPatch.context() as patch:

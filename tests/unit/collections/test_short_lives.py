@@ -12,7 +12,7 @@ from siltstone.collections.state.rollups import ROLLUP_EVERY
 from tests.support.collections.stored_objects import paths
 
 SCHEMA = pyarrow.schema([("n", pyarrow.int64())])
-LIVES = 100
+LIVES = 70
 
 
 @pytest.fixture
