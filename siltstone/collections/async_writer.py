@@ -96,6 +96,24 @@ class _Wanted:
     new: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Rows of an append.
+
+    Attributes:
+        table: the rows, as updates.
+        schema_id: of their schema.
+        schema: the same.
+        few: the run that they are, where they fit into the state; ``None`` where they have to be
+            uploaded.
+    """
+
+    table: pyarrow.Table
+    schema_id: int
+    schema: RowSchema
+    few: tuple[CollectionRun, ...] | None
+
+
 class AsyncCollectionWriter:
     """Appends under one name. Made by ``AsyncCollection.writer``; used on one loop.
 
@@ -148,9 +166,9 @@ class AsyncCollectionWriter:
     async def batch(self, rows: Rows, remove: Rows | None = None) -> CollectionBatchRows:
         """Upload rows without appending them."""
         make = partial(table_of_changes, rows=rows, remove=remove)
-        table, schema_id, schema = await self._table(make)
+        made = await self._made(make)
         async with self._uploads.taken() as row:
-            runs = await self._uploaded(row, table, schema_id, schema)
+            runs = await self._uploaded(row, made)
             if runs:
                 self._uploads.keep(row)
         return CollectionBatchRows(collection_id=self._shared.id, runs=runs)
@@ -178,45 +196,35 @@ class AsyncCollectionWriter:
         row = self._shared.state.writers.get(self.name)
         if row is not None and row.sequence == wanted.sequence:
             return _result(Appended(upper=row.upper, repeated=True))
-        table, schema_id, schema = await self._table(make)
-        if table.nbytes <= 2 * INLINE_BYTES:
-            few = await self._place.work(lambda: _inline(encode_updates(table, schema, schema_id)))
-            if few is not None:
-                try:
-                    return await self._commit(few, wanted)
-                except InlineLimitError:
-                    pass
+        made = await self._made(make)
+        if made.few is not None:
+            try:
+                return await self._commit(made.few, wanted)
+            except InlineLimitError:
+                pass
         tried = 1
         while True:
             try:
-                return await self._upload_and_commit(table, schema_id, schema, wanted)
+                return await self._upload_and_commit(made, wanted)
             except BatchExpiredError:
                 if tried == UPLOADS_TRIED_MAX:
                     raise
             tried += 1
 
-    async def _table(
-        self, make: Callable[[RowSchema], pyarrow.Table]
-    ) -> tuple[pyarrow.Table, int, RowSchema]:
-        """Make rows of the newest schema; return them, its id, and the schema.
-
-        Raises:
-            CollectionSchemaError: they do not fit it.
-        """
-        schema_id, schema = row_schema_of(self._shared.state)
+    async def _made(self, make: Callable[[RowSchema], pyarrow.Table]) -> _Made:
+        """Make rows of the newest schema. Raises ``CollectionSchemaError``."""
+        state = self._shared.state
         try:
-            return await self._place.work(lambda: make(schema)), schema_id, schema
+            return await self._place.work(partial(_made_by, state, make))
         except CollectionSchemaError:
-            newest_id, newest = row_schema_of(await self._shared.refresh())
-            if newest_id == schema_id:
+            newest = await self._shared.refresh()
+            if newest.schemas == state.schemas:
                 raise
-            return await self._place.work(lambda: make(newest)), newest_id, newest
+            return await self._place.work(partial(_made_by, newest, make))
 
-    async def _upload_and_commit(
-        self, table: pyarrow.Table, schema_id: int, schema: RowSchema, wanted: _Wanted
-    ) -> AppendResult:
+    async def _upload_and_commit(self, made: _Made, wanted: _Wanted) -> AppendResult:
         async with self._uploads.taken() as row:
-            runs = await self._uploaded(row, table, schema_id, schema)
+            runs = await self._uploaded(row, made)
             try:
                 result = await self._commit(runs, wanted)
             except SiltstoneError as error:
@@ -227,11 +235,11 @@ class AsyncCollectionWriter:
                 await self._objects.discard(runs)
             return result
 
-    async def _uploaded(
-        self, row: UploadRow, table: pyarrow.Table, schema_id: int, schema: RowSchema
-    ) -> tuple[CollectionRun, ...]:
+    async def _uploaded(self, row: UploadRow, made: _Made) -> tuple[CollectionRun, ...]:
         size = self._place.settings.part_bytes
-        parts = encode_updates(table, schema, schema_id, part_size=size, inline=False)
+        parts = encode_updates(
+            made.table, made.schema, made.schema_id, part_size=size, inline=False
+        )
         run = await self._uploads.upload(row, parts)
         return (run,) if run else ()
 
@@ -329,6 +337,16 @@ class _Once:
 def _result(appended: Appended) -> AppendResult:
     time = min(max(0, appended.upper - 1), TIME_MAX)
     return AppendResult(time=time, upper=appended.upper, repeated=appended.repeated)
+
+
+def _made_by(state: CollectionState, make: Callable[[RowSchema], pyarrow.Table]) -> _Made:
+    """Make rows, and encode them if they are few. Blocking."""
+    schema_id, schema = row_schema_of(state)
+    table = make(schema)
+    few = None
+    if table.nbytes <= 2 * INLINE_BYTES:
+        few = _inline(encode_updates(table, schema, schema_id))
+    return _Made(table, schema_id, schema, few)
 
 
 def _inline(parts: Iterator[EncodedPart]) -> tuple[CollectionRun, ...] | None:

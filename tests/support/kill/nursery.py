@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
 
@@ -113,14 +114,18 @@ class Process:
 
 
 class Nursery:
-    """Starts children; whatever lives is killed at the end."""
+    """Starts children; whatever lives is killed at the end.
 
-    def __init__(self) -> None:
+    Args:
+        module: has the function ``main(request, pipe)``, which a child runs.
+    """
+
+    def __init__(self, module: str = "tests.support.kill.child") -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # In a session of its own: when a shell in whose process group the tests run ends, the
         # kernel resumes the stopped processes of that group.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.kill.nursery"],
+            [sys.executable, "-m", "tests.support.kill.nursery", module],
             stdin=theirs.fileno(),
             start_new_session=True,
         )
@@ -141,10 +146,9 @@ class Nursery:
         self._process.wait(120)
 
 
-def serve(requests: socket.socket) -> None:
+def serve(requests: socket.socket, module: str) -> None:
     """Fork a child for every request until the other end closes."""
-    from tests.support.kill import child
-
+    child = import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         request, pipes, _, _ = socket.recv_fds(requests, REQUEST_BYTES_MAX, 1)
@@ -163,4 +167,4 @@ def serve(requests: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=sys.stdin.fileno()))
+    serve(socket.socket(fileno=sys.stdin.fileno()), sys.argv[1])
