@@ -18,6 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench import collection_crowds, collection_readers
+from bench.collection_rows import NAME, SCHEMA, rows
 from bench.figure import MILLISECONDS, PER_SECOND, Figure, Unit, alternate
 from bench.peers import optional
 from bench.workshop import Stopwatch, Workshop
@@ -36,13 +38,15 @@ Append = Callable[[pa.Table], object]
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Appends, then reads, then merges."""
+    """Appends, reads and merges; then those who wait for news, and several processes."""
     return [
         *_appends(workshop),
         *_many_appends(workshop),
         *_late_appends(workshop),
         *_bulk_reads(workshop),
         *_compactions(workshop),
+        *collection_readers.run(workshop),
+        *collection_crowds.run(workshop),
     ]
 
 
@@ -64,7 +68,7 @@ def _appends(workshop: Workshop) -> list[Figure]:
 
         def timed(name: str, append: Append) -> Callable[[], float]:
             def measure() -> float:
-                tables = [_rows(ROWS) for _ in range(total)]
+                tables = [rows(ROWS) for _ in range(total)]
                 with Stopwatch() as watch:
                     for table in tables:
                         append(table)
@@ -97,15 +101,15 @@ def _many_appends(workshop: Workshop) -> list[Figure]:
     with workshop.place() as place:
         file = workshop.store(place)
         with open_collections(file) as collections:
-            ours = collections.create("rows", _rows(1).schema, key=["key"])
-            append_ms = _processor_ms(lambda: ours.append(_rows(FEW_ROWS)), total)
-        read_ms = _processor_ms(lambda: _opened_and_read(file), 1)
+            ours = collections.create(NAME, SCHEMA, key=["key"])
+            append_ms = _appends_ms(ours.append, total)
+        read_ms = _processor_ms(lambda: _opened_and_read(file))
         if delta is None:
             return []
         folder = place / "delta"
         append = _delta(delta, folder, synced=False)
-        their_append_ms = _processor_ms(lambda: append(_rows(FEW_ROWS)), total)
-        their_read_ms = _processor_ms(lambda: delta.DeltaTable(str(folder)).to_pyarrow_table(), 1)
+        their_append_ms = _appends_ms(append, total)
+        their_read_ms = _processor_ms(lambda: delta.DeltaTable(str(folder)).to_pyarrow_table())
     what = f"of {total:,} appends of {FEW_ROWS} rows, processor time"
     return [
         _figure(f"each {what}", "deltalake, nothing synced", [append_ms], [their_append_ms], 20),
@@ -123,16 +127,10 @@ def _late_appends(workshop: Workshop) -> list[Figure]:
     """Whether an append gets dearer with those before it."""
     late = workshop.pick(LATE, 200)
     with workshop.place() as place, _collection(workshop, place) as ours:
-
-        def window() -> float:
-            return _processor_ms(lambda: ours.append(_rows(FEW_ROWS)), WINDOW)
-
-        for _ in range(EARLY):
-            ours.append(_rows(FEW_ROWS))
-        early = window()
-        for _ in range(late - EARLY - WINDOW):
-            ours.append(_rows(FEW_ROWS))
-        after = window()
+        _appends_ms(ours.append, EARLY)
+        early = _appends_ms(ours.append, WINDOW)
+        _appends_ms(ours.append, late - EARLY - WINDOW)
+        after = _appends_ms(ours.append, WINDOW)
     what = f"append number {late:,} of {FEW_ROWS} rows, processor time"
     return [_figure(what, f"append number {EARLY}", [after], [early], 1 / 1.2)]
 
@@ -145,7 +143,7 @@ def _bulk_reads(workshop: Workshop) -> list[Figure]:
     total = workshop.pick(BULK_ROWS, 10_000)
     with workshop.place() as place, _collection(workshop, place) as ours:
         for start in range(0, total, 1_000_000):
-            ours.append(_rows(min(1_000_000, total - start), start))
+            ours.append(rows(min(1_000_000, total - start), start))
         ours.compact()
         parts = [
             str(path) for path in (place / "store").rglob("*.parquet") if path.stem in _named(ours)
@@ -168,12 +166,12 @@ def _bulk_reads(workshop: Workshop) -> list[Figure]:
 
 def _compactions(workshop: Workshop) -> list[Figure]:
     """Eight runs into one, next to reading, sorting and writing them by hand."""
-    rows = workshop.pick(RUN_ROWS, 2_000)
+    run_rows = workshop.pick(RUN_ROWS, 2_000)
     mine, theirs = [], []
     for _ in range(workshop.pick(3, 1)):
         with workshop.place() as place, _collection(workshop, place) as ours:
             for _ in range(RUNS):
-                ours.append(_rows(rows))
+                ours.append(rows(run_rows))
             named = _named(ours)
             parts = [
                 str(path) for path in (place / "store").rglob("*.parquet") if path.stem in named
@@ -183,11 +181,11 @@ def _compactions(workshop: Workshop) -> list[Figure]:
                 ordered = whole.sort_by("key")
                 pq.write_table(ordered, place / "merged.parquet", compression="zstd")
                 _sync(place / "merged.parquet")
-            theirs.append(RUNS * rows / watch.seconds)
+            theirs.append(RUNS * run_rows / watch.seconds)
             with Stopwatch() as watch:
                 ours.compact()
-            mine.append(RUNS * rows / watch.seconds)
-    what = f"compact {RUNS} runs of {rows:,} rows, rows"
+            mine.append(RUNS * run_rows / watch.seconds)
+    what = f"compact {RUNS} runs of {run_rows:,} rows, rows"
     return [_figure(what, "read, sort and write by hand", mine, theirs, 0.7, PER_SECOND)]
 
 
@@ -197,7 +195,7 @@ def _compactions(workshop: Workshop) -> list[Figure]:
 @contextmanager
 def _collection(workshop: Workshop, place: Path) -> Iterator[Collection]:
     with open_collections(workshop.store(place)) as collections:
-        yield collections.create("rows", _rows(1).schema, key=["key"])
+        yield collections.create(NAME, SCHEMA, key=["key"])
 
 
 def _raw(place: Path) -> Append:
@@ -241,35 +239,11 @@ def _iceberg(folder: Path) -> Append:
         "bench", uri=f"sqlite:///{folder}/catalog.sqlite", warehouse=f"file://{folder}"
     )
     catalog.create_namespace("bench")
-    table: Any = catalog.create_table("bench.rows", _rows(1).schema)
-    return lambda rows: table.append(rows)
+    table: Any = catalog.create_table("bench.rows", SCHEMA)
+    return lambda some: table.append(some)
 
 
 # --- tools ----------------------------------------------------------------------------------------
-
-
-def _rows(total: int, start: int | None = None) -> pa.Table:
-    """Rows of four columns; keys in random order, or ascending from ``start`` on."""
-    if start is None:
-        keys = pa.array([int.from_bytes(os.urandom(6), "little") for _ in range(total)])
-    else:
-        keys = pa.array(range(start, start + total))
-    return pa.table(
-        {
-            "key": keys,
-            "station": pa.array([f"station {number % 97}" for number in range(total)]),
-            "gust": pa.array([number / 7 for number in range(total)]),
-            "seen": pa.array([number % 2 == 0 for number in range(total)]),
-        },
-        schema=pa.schema(
-            [
-                pa.field("key", pa.int64(), nullable=False),
-                pa.field("station", pa.string()),
-                pa.field("gust", pa.float64()),
-                pa.field("seen", pa.bool_()),
-            ]
-        ),
-    )
 
 
 def _named(collection: Collection) -> set[str]:
@@ -282,14 +256,24 @@ def _named(collection: Collection) -> set[str]:
 
 def _opened_and_read(file: Path) -> None:
     with open_collections(file) as collections:
-        collections.collection("rows").snapshot().to_arrow()
+        collections.collection(NAME).snapshot().to_arrow()
 
 
-def _processor_ms(call: Callable[[], object], times: int) -> float:
+def _appends_ms(append: Append, times: int) -> float:
+    """Processor time of each of some appends of few rows, milliseconds."""
+    tables = [rows(FEW_ROWS) for _ in range(times)]
+
+    def all_of_them() -> None:
+        for table in tables:
+            append(table)
+
+    return _processor_ms(all_of_them) / times
+
+
+def _processor_ms(call: Callable[[], object]) -> float:
     begun = time.process_time()
-    for _ in range(times):
-        call()
-    return (time.process_time() - begun) / times * 1e3
+    call()
+    return (time.process_time() - begun) * 1e3
 
 
 def _sync(path: Path) -> None:

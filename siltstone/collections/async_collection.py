@@ -296,14 +296,7 @@ class AsyncCollection:
         await self._shared.refresh()
         schema_id, known = row_schema_of(self._shared.state)
         wanted = evolved(known, schema)
-        await self._shared.run(
-            partial(
-                evolve,
-                expected=schema_id,
-                arrow=wanted.to_bytes(),
-                check_compatible=lambda old, new: None,
-            )
-        )
+        await self._shared.run(partial(evolve, expected=schema_id, arrow=wanted.to_bytes()))
 
     async def info(self) -> CollectionInfo:
         """What the collection is at this moment. Raises ``CollectionDroppedError``."""
@@ -363,7 +356,13 @@ class AsyncCollection:
         await asyncio.gather(*(lease.close() for lease in leases))
 
     def _writer_of(self, name: str | None) -> AsyncCollectionWriter:
-        return AsyncCollectionWriter(self._shared, self._place, self._housekeeping.uploads, name)
+        return AsyncCollectionWriter(
+            self._shared,
+            self._place,
+            self._housekeeping.uploads,
+            name,
+            self._housekeeping.compact_due,
+        )
 
     async def _held(self, since: Callable[[CollectionState], int], *, reads: bool) -> ReaderLease:
         self._leases = [lease for lease in self._leases if not lease.is_closed]

@@ -124,14 +124,21 @@ class AsyncCollectionWriter:
             lives for ever, it would keep all garbage.
         name: of the writer, the same in each process that continues its work; ``None``: a random
             one, whose appends are never repeated.
+        compact: begins to merge what is due, where that is for this process.
     """
 
     def __init__(
-        self, shared: SharedState, place: CollectionPlace, uploads: Uploads, name: str | None
+        self,
+        shared: SharedState,
+        place: CollectionPlace,
+        uploads: Uploads,
+        name: str | None,
+        compact: Callable[[], None],
     ) -> None:
         self._shared = shared
         self._place = place
         self._uploads = uploads
+        self._compact = compact
         self._objects = PartObjects(place, shared.id)
         self._numbers = count() if name is None else None
         self._lease_ms = UNNAMED_LEASE_MS if name is None else 0
@@ -281,6 +288,7 @@ class AsyncCollectionWriter:
         return row is not None and not lease_ended(row, self._place.now_ms())
 
     async def _wait_for_room(self) -> None:
+        self._compact()  # Nobody else may be there to do it.
         try:
             await self._shared.wait_for(lambda state: not appends_wait(state), PRESSURE_S)
         except TimeoutError:

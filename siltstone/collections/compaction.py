@@ -60,17 +60,16 @@ class Compactor:
         self._one_by_one = asyncio.Lock()
 
     async def do_due(self) -> None:
-        """Merge what is due, until nothing is, or until others were faster.
+        """Do the merge that is due, if one is; it is given up where others were faster.
 
         Raises:
             LostDataError: a part is gone that the collection needs.
             ChunkError: long-term storage did not answer.
         """
         async with self._one_by_one:
-            while True:
-                merge = plan(self._shared.state)
-                if merge is None or not await self._merged(merge):
-                    return
+            merge = plan(self._shared.state)
+            if merge is not None:
+                await self._merged(merge)
 
     async def do_whole(self, progress: ShareDone | None = None) -> None:
         """Merge all batches into one, up to the since.

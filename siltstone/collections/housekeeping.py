@@ -13,12 +13,13 @@ from siltstone.collections.entry_view import CollectionEntry, entry_view
 from siltstone.collections.garbage import TRIES, GarbageCollector
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.shared_state import SharedState
-from siltstone.collections.state.compaction_plan import plan
+from siltstone.collections.state.compaction_plan import BatchMerge, falls_to_last, plan
 from siltstone.collections.state.lives import drop
 from siltstone.collections.state.rollups import floor_rollup, rollup_is_due
 from siltstone.collections.uploads import Uploads
 from siltstone.core.consensus import Opened
 from siltstone.core.errors import LostDataError, SiltstoneError
+from siltstone.core.records.collection_batch import Batches
 from siltstone.core.records.collection_state import CollectionState
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,8 @@ class Housekeeping:
         self._compaction = Compactor(place, self.shared, self.uploads, self._garbage.discard)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._swept_s = place.environment.monotonic()
+        self._planned: tuple[Batches, BatchMerge | None] | None = None
+        self._is_due = False
         self._is_closed = False
         self.compact_whole = self._compaction.do_whole
         self.sweep = self._garbage.sweep
@@ -88,6 +91,12 @@ class Housekeeping:
             "entries of a collection are gone", where=f"rollup {rollup.seqno} of {state.id.hex()}"
         )
 
+    def compact_due(self) -> None:
+        """Begin to merge what is due, unless the settings leave that to others."""
+        if self._place.settings.compacts and not self._is_closed:
+            self._is_due = True
+            self._begin("compaction", self._compact)
+
     async def settle(self) -> None:
         """Wait until what commits made due is done, and what that makes due."""
         await self.uploads.end_idle()
@@ -112,16 +121,28 @@ class Housekeeping:
         self._garbage.note(after)
         if rollup_is_due(before, after):
             self._begin("rollup", self._garbage.roll_up)
-        if (
-            self._place.settings.compacts
-            and before.batches is not after.batches
-            and plan(after) is not None
-        ):
-            self._begin("compaction", self._compaction.do_due)
+        if self._place.settings.compacts and before.batches is not after.batches:
+            old, new = self._plan(before), self._plan(after)
+            if self._is_due or falls_to_last(old, new, after.seqno):
+                self.compact_due()
         now_s = self._place.environment.monotonic()
         if now_s - self._swept_s >= SWEEP_EVERY_S:
             self._swept_s = now_s
             self._begin("sweep", self._swept)
+
+    def _plan(self, state: CollectionState) -> BatchMerge | None:
+        if self._planned is None or self._planned[0] is not state.batches:
+            self._planned = state.batches, plan(state)
+        return self._planned[1]
+
+    async def _compact(self) -> None:
+        while self._is_due:
+            self._is_due = False
+            try:
+                await self._compaction.do_due()
+            except SiltstoneError:
+                self._is_due = True  # with the next commit
+                raise
 
     def _begin(self, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if what not in self._tasks:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from siltstone.collections.lost_races import LostRaces
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.state.diffs import diff_of
 from siltstone.collections.state.next_state import next_state
@@ -105,6 +106,7 @@ class SharedState:
         self._certain = 0
         self._certain_s = place.environment.monotonic()
         self._races = 0
+        self._lost = LostRaces()
         self._is_closed = False
         self.state, self.tip = advanced(None, opened)
 
@@ -217,6 +219,9 @@ class SharedState:
 
     async def _attempt(self) -> None:
         """Run the commands that wait on the newest state, and commit what they change."""
+        pause_s = self._lost.pause_s(self._place.environment.random())
+        if pause_s:
+            await self._place.environment.sleep(pause_s)
         if self._races >= RACES_MAX and not await self._refreshed():
             return
         self._waiting = [one for one in self._waiting if not one.answer.done()]
@@ -283,7 +288,9 @@ class SharedState:
         if isinstance(result, Taken):
             # It leads to the next entry alone, which may be far from the newest.
             self._races += 1
+            self._lost.note_lost(self._place.environment.monotonic() - began_s)
             return
+        self._lost.note_won()
         self._note_certain(began, began_s)
         if isinstance(result, Committed):
             for request, answer in joined:

@@ -34,12 +34,6 @@ MUTANTS = (
         "    if False:\n",
     ),
     Mutant(
-        "what nothing tells is taken for not applied",
-        f"{STATE}appends.py",
-        "    if row is None and retried:\n",
-        "    if False:\n",
-    ),
-    Mutant(
         "times outside of an append are taken",
         f"{STATE}appends.py",
         "        if not lower <= part.time_min <= part.time_max < upper:\n",

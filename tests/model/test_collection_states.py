@@ -331,10 +331,8 @@ class StateMachine(RuleBasedStateMachine):
         assert self.last is not None
         made, upper = self.last
         known = self.model.writers.get(made.writer)
-        command = partial(compare_and_append, append=made, retried=True)
-        if known is None:
-            self.do(command, errors.OutcomeUnknownError)
-        elif known.sequence == made.sequence:
+        if known is not None and known.sequence == made.sequence:
+            command = partial(compare_and_append, append=made)
             assert self.do(command) == Appended(upper=upper, repeated=True)
 
     @rule(name=names, rows=keys, offset=st.none() | small)

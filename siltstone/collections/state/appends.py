@@ -28,7 +28,6 @@ from siltstone.collections.state.writers import with_writer
 from siltstone.core.errors import (
     BackPressureError,
     CollectionSequenceError,
-    OutcomeUnknownError,
     UpdateTimeError,
     UpperMismatchError,
 )
@@ -78,7 +77,7 @@ class Appended:
 
 
 def compare_and_append(
-    state: CollectionState, now_ms: int, *, append: CollectionAppend, retried: bool = False
+    state: CollectionState, now_ms: int, *, append: CollectionAppend
 ) -> tuple[CollectionState, Appended]:
     """Append the updates of ``[upper, new)``.
 
@@ -86,7 +85,6 @@ def compare_and_append(
         state: the state.
         now_ms: milliseconds since 1970.
         append: what to append.
-        retried: the outcome of an earlier attempt is unknown, and only the writer's row can tell.
 
     Returns:
         The new state and what was appended. The state is the same where the row says that this
@@ -102,7 +100,6 @@ def compare_and_append(
         InlineLimitError: rows have to be uploaded, since the state has no more room for them.
         BackPressureError: 1,000 batches or 50,000 parts.
         CollectionLimitError: there are 1,000 writers.
-        OutcomeUnknownError: it is retried, and the row of the writer is gone.
         CollectionDroppedError: it was dropped.
         CollectionMovedError: it continues elsewhere.
         ValueError: an argument is not as described.
@@ -112,13 +109,6 @@ def compare_and_append(
     if not 0 <= append.sequence <= SEQUENCE_MAX:
         raise ValueError(f"a sequence is 0 to {SEQUENCE_MAX}: {append.sequence}")
     row = state.writers.get(append.writer)
-    if row is None and retried:
-        raise OutcomeUnknownError(
-            "nothing tells whether the append was made",
-            collection=name_of(state),
-            writer=append.writer,
-            sequence=append.sequence,
-        )
     if row is not None and row.sequence == append.sequence:
         return state, Appended(upper=row.upper, repeated=True)
     check_open(state)

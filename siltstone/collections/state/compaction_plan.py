@@ -26,6 +26,9 @@ LEVEL_BYTES: Final = KIB
 LEVEL_FACTOR: Final = 8
 """Between two levels, and how many become one: each row is written once for each level."""
 
+OVERDUE_EVERY: Final = 16
+"""Entries. Who makes one of these does what is due, too: the one that had to may be gone."""
+
 LEVEL_BATCHES_MAX: Final = 16
 """Of one level, when nothing is left to do: 7 and 7, and 2 that arrive meanwhile."""
 
@@ -72,6 +75,20 @@ def plan(state: CollectionState) -> BatchMerge | None:
         if span is not None:
             return BatchMerge(inputs=items[slice(*span)], since=state.since)
     return None
+
+
+def falls_to_last(before: BatchMerge | None, after: BatchMerge | None, seqno: int) -> bool:
+    """Whether a merge that is due is for who made the newest entry, and not for others.
+
+    Args:
+        before: what was due before that entry.
+        after: what is due now.
+        seqno: of the entry.
+    """
+    if after is None:
+        return False
+    is_older = before is not None and (before.lower, before.upper) == (after.lower, after.upper)
+    return not is_older or seqno % OVERDUE_EVERY == 0
 
 
 def plan_whole(state: CollectionState) -> BatchMerge | None:

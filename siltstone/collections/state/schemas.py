@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from siltstone.collections.state.limits import SCHEMAS_BYTES_MAX, SCHEMAS_MAX
@@ -18,28 +17,22 @@ def newest_schema(state: CollectionState) -> CollectionSchema:
 
 
 def evolve(
-    state: CollectionState,
-    now_ms: int,
-    *,
-    expected: int,
-    arrow: bytes,
-    check_compatible: Callable[[bytes, bytes], None],
+    state: CollectionState, now_ms: int, *, expected: int, arrow: bytes
 ) -> tuple[CollectionState, CollectionSchema]:
     """Add a schema, which becomes the newest. May be repeated.
 
     Args:
         state: the state.
         now_ms: not looked at.
-        expected: id of the newest schema, which the new one was made from.
+        expected: id of the newest schema; parts of it can be shown in the new one, which the
+            caller has checked.
         arrow: the new one, as Arrow serializes it, 64 KiB at most.
-        check_compatible: gets the newest schema and the new one, and raises
-            ``CollectionSchemaError`` if parts of one cannot be shown in the other.
 
     Returns:
         The new state and the newest schema: the one that was there, if it is the same.
 
     Raises:
-        CollectionSchemaError: another schema came meanwhile, or the new one is not compatible.
+        CollectionSchemaError: another schema came meanwhile, or the new one is too long.
         CollectionLimitError: there are 256 schemas, or 4 MiB of them.
         CollectionDroppedError: it was dropped.
         CollectionMovedError: it continues elsewhere.
@@ -60,7 +53,6 @@ def evolve(
         raise CollectionSchemaError(
             "schema is too long", collection=name_of(state), limit=SCHEMA_BYTES_MAX
         )
-    check_compatible(newest.arrow, arrow)
     check_room(state, "schemas", len(state.schemas), SCHEMAS_MAX)
     size = sum(len(schema.arrow) for schema in state.schemas.values()) + len(arrow)
     check_room(state, "bytes of schemas", size - 1, SCHEMAS_BYTES_MAX)

@@ -157,3 +157,54 @@ async def test_a_compaction_that_fails_is_tried_again_with_a_later_append(
         await settled(world)
         assert (await gusts.info()).batches == 2
         assert len(await shown(gusts)) == 9 * 90
+
+
+async def test_a_merge_is_done_by_the_process_that_made_it_due() -> None:
+    async with CollectionsWorld(settings=COMPACTS) as world:
+        slow = await world.create()
+        mine = await slow.collection()
+        other = await world.open().collection()
+        for number in range(7):
+            await mine.append(many_rows(300, 300 * number))
+        slow.environment.latency = lambda pool, chance: 1.0
+        eighth = asyncio.ensure_future(mine.append(many_rows(300, 2_100)))
+        while (await other.info()).batches < 8:
+            await world.sleep(0.1)
+        await other.append(rows(("a", 1)))
+        await world.sleep(0.5)
+        assert (await other.info()).batches == 9, "the slow process still merges the eight"
+        await eighth
+        await world.sleep(60)
+        assert (await other.info()).batches == 2
+        assert len(world.names("/parts/")) == 9, "eight that were replaced, and one"
+
+
+def no_reads_of_parts(call: StorageCall) -> Fate:
+    is_one = call.operation == "read_into" and "/parts/" in call.name
+    return Fate.REFUSED if is_one else Fate.DONE
+
+
+async def test_a_merge_of_a_process_that_died_is_done_by_another_one_soon() -> None:
+    async with CollectionsWorld(settings=COMPACTS) as world:
+        dead = await world.create()
+        mine = await dead.collection()
+        other = await world.open().collection()
+        for number in range(7):
+            await mine.append(many_rows(300, 300 * number))
+        dead.storage.plan = no_reads_of_parts
+        await mine.append(many_rows(300, 2_100))
+        dead.die()
+        for _ in range(16):
+            await other.append([])
+            await settled(world)
+        assert (await other.info()).batches <= 2
+
+
+async def test_a_process_that_waits_for_room_compacts_what_others_left() -> None:
+    async with CollectionsWorld() as world:
+        gusts = await (await world.create()).collection()
+        await asyncio.gather(*(gusts.append(many_rows(1, n)) for n in range(1_000)))
+        later = await world.open(settings=COMPACTS).collection()
+        done = await later.append(rows(("a", 1)))
+        assert done.time == 1_000
+        assert (await later.info()).batches < 900

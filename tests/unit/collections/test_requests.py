@@ -103,6 +103,30 @@ async def test_each_lost_race_costs_three_requests_more(tmp_path: Path) -> None:
             assert await cost(opener, gusts.append(rows(("a", races)))) == expected
 
 
+async def test_processes_that_append_at_once_lose_few_races(tmp_path: Path) -> None:
+    async with world_on_nfs(tmp_path, CollectionSettings(compacts=False)) as world:
+        await world.create()
+        openers = [world.open() for _ in range(4)]
+        handles = [await opener.collection() for opener in openers]
+        ended: list[float] = []
+
+        async def work(number: int) -> None:
+            for turn in range(50):
+                await handles[number].append(rows((f"{number}", turn)))
+            ended.append(world.clock.now)
+
+        began = world.clock.now
+        await asyncio.gather(*map(work, range(4)))
+        creates = [
+            call
+            for opener in openers
+            for call in opener.storage.calls
+            if call.operation == "create" and "/entries/" in call.name
+        ]
+        assert len(creates) <= 1.6 * 200
+        assert min(ended) - began >= 0.3 * (max(ended) - began), "nobody starves"
+
+
 async def test_an_open_costs_three_requests_and_the_first_one_by_name_eight(tmp_path: Path) -> None:
     async with world_on_nfs(tmp_path) as world:
         first = await world.create()

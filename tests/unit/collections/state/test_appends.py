@@ -98,25 +98,15 @@ def test_an_append_may_say_its_range_and_its_times() -> None:
 def test_the_same_sequence_is_one_append() -> None:
     state = appended(first_state(), append(sequence=4))
     later = appended(state, append(writer="other"))
-    for retried in (False, True):
-        after, result = compare_and_append(
-            later, START_MS, append=append(sequence=4), retried=retried
-        )
-        assert after is later
-        assert result == Appended(upper=1, repeated=True)
+    after, result = compare_and_append(later, START_MS, append=append(sequence=4))
+    assert after is later
+    assert result == Appended(upper=1, repeated=True)
 
 
 def test_an_append_that_was_made_is_known_even_where_the_collection_moved() -> None:
     state = committed(appended(first_state(), append()), move_away)
     after, result = compare_and_append(state, START_MS, append=append())
     assert (after, result) == (state, Appended(upper=1, repeated=True))
-
-
-def test_a_repeat_whose_row_is_gone_is_not_guessed() -> None:
-    dropped = committed(appended(first_state(), append()), drop)
-    for state in (first_state(), dropped):
-        with pytest.raises(errors.OutcomeUnknownError, match="writer=w sequence=0"):
-            compare_and_append(state, START_MS, append=append(), retried=True)
 
 
 def test_a_named_writer_stays_for_ever_and_holds_nothing() -> None:
