@@ -12,9 +12,10 @@ import pyarrow
 
 from siltstone.collections.part_objects import PartObjects
 from siltstone.collections.place import CollectionPlace
-from siltstone.collections.rows.encode_parts import INLINE_BYTES, encode_updates
+from siltstone.collections.rows.encode_parts import encode_updates
 from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.input_rows import Rows, table_of_changes, table_of_updates
+from siltstone.collections.rows.part_file import GROUP_BYTES
 from siltstone.collections.rows.row_schema import RowSchema
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.appends import (
@@ -106,12 +107,14 @@ class _Made:
         schema: the same.
         few: the run that they are, where they fit into the state; ``None`` where they have to be
             uploaded.
+        parts: the objects that they are; ``None`` where they are encoded as they are uploaded.
     """
 
     table: pyarrow.Table
     schema_id: int
     schema: RowSchema
     few: tuple[CollectionRun, ...] | None
+    parts: list[EncodedPart] | None
 
 
 class AsyncCollectionWriter:
@@ -220,14 +223,14 @@ class AsyncCollectionWriter:
 
     async def _made(self, make: Callable[[RowSchema], pyarrow.Table]) -> _Made:
         """Make rows of the newest schema. Raises ``CollectionSchemaError``."""
-        state = self._shared.state
+        state, size = self._shared.state, self._place.settings.part_bytes
         try:
-            return await self._place.work(partial(_made_by, state, make))
+            return await self._place.work(partial(_made_by, state, make, size))
         except CollectionSchemaError:
             newest = await self._shared.refresh()
             if newest.schemas == state.schemas:
                 raise
-            return await self._place.work(partial(_made_by, newest, make))
+            return await self._place.work(partial(_made_by, newest, make, size))
 
     async def _upload_and_commit(self, made: _Made, wanted: _Wanted) -> AppendResult:
         async with self._uploads.taken() as row:
@@ -244,8 +247,10 @@ class AsyncCollectionWriter:
 
     async def _uploaded(self, row: UploadRow, made: _Made) -> tuple[CollectionRun, ...]:
         size = self._place.settings.part_bytes
-        parts = encode_updates(
-            made.table, made.schema, made.schema_id, part_size=size, inline=False
+        parts: Iterator[EncodedPart] | list[EncodedPart] = (
+            encode_updates(made.table, made.schema, made.schema_id, part_size=size, inline=False)
+            if made.parts is None
+            else made.parts
         )
         run = await self._uploads.upload(row, parts)
         return (run,) if run else ()
@@ -347,19 +352,15 @@ def _result(appended: Appended) -> AppendResult:
     return AppendResult(time=time, upper=appended.upper, repeated=appended.repeated)
 
 
-def _made_by(state: CollectionState, make: Callable[[RowSchema], pyarrow.Table]) -> _Made:
-    """Make rows, and encode them if they are few. Blocking."""
+def _made_by(
+    state: CollectionState, make: Callable[[RowSchema], pyarrow.Table], part_size: int
+) -> _Made:
+    """Make rows, and encode those of one object at once: it saves a turn of the loop. Blocking."""
     schema_id, schema = row_schema_of(state)
     table = make(schema)
-    few = None
-    if table.nbytes <= 2 * INLINE_BYTES:
-        few = _inline(encode_updates(table, schema, schema_id))
-    return _Made(table, schema_id, schema, few)
-
-
-def _inline(parts: Iterator[EncodedPart]) -> tuple[CollectionRun, ...] | None:
-    """The run of an append that fits into the state; ``None`` where it has to be uploaded."""
-    first = next(parts, None)
-    if first is None:
-        return ()
-    return ((first.part,),) if first.part.inline is not None else None
+    if table.nbytes > min(GROUP_BYTES, part_size):
+        return _Made(table, schema_id, schema, None, None)
+    parts = list(encode_updates(table, schema, schema_id, part_size=part_size))
+    if all(one.part.inline is not None for one in parts):
+        return _Made(table, schema_id, schema, tuple((one.part,) for one in parts), None)
+    return _Made(table, schema_id, schema, None, parts)

@@ -64,12 +64,12 @@ class PartObjects:
         self._id = collection_id
 
     async def upload(
-        self, parts: Iterator[EncodedPart], *, writer: int, born: int
+        self, parts: Iterator[EncodedPart] | list[EncodedPart], *, writer: int, born: int
     ) -> CollectionRun:
         """Write parts as they are made, and return their rows in that order.
 
         Args:
-            parts: blocking, encodes one after the other.
+            parts: what was encoded; or blocking, encodes one after the other.
             writer: id of a registered writer.
             born: a seqno that is not below its hold, and that was seen.
 
@@ -81,9 +81,13 @@ class PartObjects:
         try:
             async with asyncio.TaskGroup() as group:
                 gate = asyncio.Semaphore(UPLOADS_MAX)
+                made = iter(parts)
                 while True:
                     await gate.acquire()
-                    encoded = await self._place.work(lambda: next(parts, None))
+                    if made is parts:
+                        encoded = await self._place.work(lambda: next(made, None))
+                    else:
+                        encoded = next(made, None)
                     if encoded is None:
                         break
                     number = len(tasks)

@@ -77,7 +77,9 @@ class Uploads:
                 self._busy.remove(row)
                 self._idle.append(row)
 
-    async def upload(self, row: UploadRow, parts: Iterator[EncodedPart]) -> CollectionRun:
+    async def upload(
+        self, row: UploadRow, parts: Iterator[EncodedPart] | list[EncodedPart]
+    ) -> CollectionRun:
         """Write parts, which can be appended from now on. See ``PartObjects.upload``."""
         return await self._objects.upload(parts, writer=row.id, born=row.born)
 
