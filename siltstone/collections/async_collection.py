@@ -25,7 +25,7 @@ from siltstone.collections.place import CollectionPlace
 from siltstone.collections.read_times import checked_time, chosen_time, reaches, time_before
 from siltstone.collections.reader_lease import ReaderLease
 from siltstone.collections.rows.input_rows import Rows
-from siltstone.collections.rows.row_schema import RowSchema, evolved
+from siltstone.collections.rows.row_schema import evolved
 from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.collections.state.appends import finish
 from siltstone.collections.state.bookmarks import set_bookmark
@@ -66,9 +66,9 @@ class AsyncCollection:
         return self._shared.id
 
     @property
-    def schema(self) -> RowSchema:
+    def schema(self) -> pyarrow.Schema:
         """The columns as this process last saw them."""
-        return row_schema_of(self._shared.state)[1]
+        return row_schema_of(self._shared.state)[1].arrow
 
     async def append(
         self, rows: Rows = (), *, remove: Rows | None = None, expected_upper: int | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ from siltstone.collections.catalog import (
     CATALOG_NAME,
     Catalog,
     CatalogRow,
+    begun,
     catalog_row,
     check_name,
 )
@@ -25,17 +25,16 @@ from siltstone.collections.check import check_each, found_ids
 from siltstone.collections.compaction import ShareDone
 from siltstone.collections.consensus.object_names import COLLECTIONS_PREFIX
 from siltstone.collections.consensus.objects import ObjectConsensus
-from siltstone.collections.consensus_choice import check_choice, make_choice
+from siltstone.collections.consensus_choice import CHOICE_NAME, check_choice
 from siltstone.collections.history_text import history_of
 from siltstone.collections.housekeeping import Housekeeping
+from siltstone.collections.part_objects import leftovers_swept
 from siltstone.collections.place import (
     CollectionPlace,
     CollectionSettings,
     collection_settings,
 )
 from siltstone.collections.rows.row_schema import row_schema
-from siltstone.collections.state.diffs import diff_of
-from siltstone.collections.state.next_state import next_state
 from siltstone.container.models.segments import Finding
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.consensus import Opened
@@ -48,7 +47,7 @@ from siltstone.core.errors import (
     FormatError,
     LostDataError,
 )
-from siltstone.core.records.collection_state import Life, Times, encode_state
+from siltstone.core.records.collection_state import Life, Times
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.store.store_assembly import OPEN_POOL, assembled
 
@@ -240,7 +239,8 @@ class AsyncCollections(AsyncClosing):
                 await one.drop()
             return await one.sweep()
 
-        return await self._sum(ids, swept)
+        count = await self._sum(ids, swept)
+        return count + await leftovers_swept(self._place, CHOICE_NAME)
 
     async def check(
         self,
@@ -344,7 +344,7 @@ class AsyncCollections(AsyncClosing):
         return handle
 
     async def _opened(self, row: CatalogRow) -> Housekeeping:
-        opened = await self._opened_by(row.id, lambda: _begun(self._place, row))
+        opened = await self._opened_by(row.id, lambda: begun(self._place, row))
         assert opened is not None, "what was not there was begun"
         return opened
 
@@ -386,15 +386,3 @@ class AsyncCollections(AsyncClosing):
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedError("the collections were closed")
-
-
-def _begun(place: CollectionPlace, row: CatalogRow) -> Opened:
-    """Open a collection; give it its first entry if it has none. Blocking."""
-    opened = place.consensus.open(row.id)
-    if opened is not None:
-        return opened
-    make_choice(place.storage, place.settings.consensus)
-    before = row.initial_state()
-    rollup = place.consensus.put_rollup(row.id, 0, encode_state(before))
-    after = next_state(before, replace(before, rollups={0: rollup}), place.now_ms())
-    return place.consensus.begin(row.id, rollup, diff_of(before, after, actor=place.who))

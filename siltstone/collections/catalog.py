@@ -8,8 +8,12 @@ from typing import Any, Final
 import pyarrow
 
 from siltstone.collections.async_collection import AsyncCollection
+from siltstone.collections.consensus_choice import make_choice
+from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.row_schema import RowSchema, row_schema
-from siltstone.collections.state.next_state import initial_state
+from siltstone.collections.state.diffs import diff_of
+from siltstone.collections.state.next_state import initial_state, next_state
+from siltstone.core.consensus import Opened
 from siltstone.core.errors import (
     CollectionExistsError,
     CollectionNotFoundError,
@@ -18,7 +22,7 @@ from siltstone.core.errors import (
     UpperMismatchError,
 )
 from siltstone.core.records.collection_rows import CollectionSchema
-from siltstone.core.records.collection_state import CollectionState, Times
+from siltstone.core.records.collection_state import CollectionState, Times, encode_state
 
 CATALOG_ID: Final = bytes(16)
 
@@ -192,3 +196,15 @@ def _row(found: dict[str, Any]) -> CatalogRow:
     except (KeyError, TypeError, ValueError) as error:
         where = repr(found)[:200]
         raise CorruptDataError("row of the catalog makes no sense", where=where) from error
+
+
+def begun(place: CollectionPlace, row: CatalogRow) -> Opened:
+    """Open a collection; give it its first entry if it has none. Blocking."""
+    opened = place.consensus.open(row.id)
+    if opened is not None:
+        return opened
+    make_choice(place.storage, place.settings.consensus)
+    before = row.initial_state()
+    rollup = place.consensus.put_rollup(row.id, 0, encode_state(before))
+    after = next_state(before, replace(before, rollups={0: rollup}), place.now_ms())
+    return place.consensus.begin(row.id, rollup, diff_of(before, after, actor=place.who))

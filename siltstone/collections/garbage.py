@@ -143,7 +143,8 @@ class GarbageCollector:
                 await self._objects.delete(names)
                 rollups = list(state.rollups.values())
                 swept = partial(self._place.consensus.sweep, tip, rollups)
-                return len(names) + await self._place.ask(swept)
+                count = len(names) + await self._place.ask(swept)
+                return count + await self._objects.sweep_leftovers()
             return 0
 
     async def discard(self, run: CollectionRun) -> None:

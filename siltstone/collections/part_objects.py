@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from siltstone.collections.consensus.object_names import collection_prefix
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.stored_run import Piece
@@ -27,7 +29,9 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.collection_batch import CollectionBatch, CollectionRun
 from siltstone.core.records.collection_part import CollectionPart
-from siltstone.core.storage.optional_verbs import delete_many
+from siltstone.core.storage.optional_verbs import LEFTOVER_S, delete_many, sweep_leftovers
+
+_log = logging.getLogger(__name__)
 
 UPLOADS_MAX: Final = 2
 """Parts of one append that are written at the same time: each is in memory as a whole."""
@@ -152,6 +156,10 @@ class PartObjects:
         """Return the names of all objects of parts, and what else is there."""
         return await self._place.ask(self._listed)
 
+    async def sweep_leftovers(self) -> int:
+        """Delete what creates of any object of the collection left; return how many there were."""
+        return await leftovers_swept(self._place, collection_prefix(self._id))
+
     def _listed(self) -> tuple[list[PartName], list[str]]:
         names, foreign = [], []
         for stat in self._place.storage.list(parts_prefix(self._id)):
@@ -160,3 +168,13 @@ class PartObjects:
             except CorruptDataError:
                 foreign.append(stat.name)
         return names, foreign
+
+
+async def leftovers_swept(place: CollectionPlace, prefix: str) -> int:
+    """Delete what creates below ``prefix`` left a day ago; return how many there were."""
+    try:
+        return await place.ask(partial(sweep_leftovers, place.storage, prefix, LEFTOVER_S))
+    except ChunkError as error:
+        # A right may be missing that nothing else needs.
+        _log.warning("unfinished uploads below %s cannot be removed: %s", prefix, error)
+        return 0

@@ -203,9 +203,14 @@ class Collection:
         return self._collection.name
 
     @property
+    def id(self) -> bytes:
+        """16 bytes, which never come back."""
+        return self._collection.id
+
+    @property
     def schema(self) -> pyarrow.Schema:
         """The columns as this process last saw them."""
-        return self._collection.schema.arrow
+        return self._collection.schema
 
     def append(
         self, rows: Rows = (), *, remove: Rows | None = None, expected_upper: int | None = None

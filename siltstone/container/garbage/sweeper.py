@@ -42,6 +42,7 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.listings import listed
+from siltstone.core.storage.optional_verbs import LEFTOVER_S
 from siltstone.journal.retention import is_system_file
 from siltstone.metadata.changes import put_epoch, put_task, remove_task
 from siltstone.metadata.rows import Rows
@@ -57,8 +58,6 @@ FAILED_S = 3600.0
 PIN_KEPT_MS = 7 * 24 * 3600 * 1000
 """An expired pin or file manifest stays this long, for a person who wonders why something went."""
 CLAIM_BYTES_MAX = 4_096
-LEFTOVER_S = 24 * 3600.0
-"""No create that takes this long can still succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,9 @@ from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
 from siltstone.core.constants import MIB, Buffer
 from siltstone.core.errors import CapabilityError, ChunkError, ChunkNotFoundError
 
+LEFTOVER_S: Final = 24 * 3600.0
+"""No create that takes this long can still succeed."""
+
 
 @runtime_checkable
 class BulkDeletes(Protocol):
