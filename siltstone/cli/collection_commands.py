@@ -12,7 +12,7 @@ import click
 from siltstone.cli.collection_changes import changing
 from siltstone.cli.collection_mark_commands import advance_since, bookmark, writer
 from siltstone.cli.collection_row_commands import append, follow, read
-from siltstone.cli.collection_upkeep_commands import check, compact, entries, gc, sweep
+from siltstone.cli.collection_upkeep_commands import check, compact, entries, gc, sweep, upgrade
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.name_pattern import NamePattern
@@ -218,7 +218,7 @@ def drop_collection(
 
 for verb in (append, read, follow, bookmark, writer, advance_since):
     collection.add_command(verb)
-for verb in (compact, gc, sweep, entries, check):
+for verb in (compact, gc, sweep, entries, check, upgrade):
     collection.add_command(verb)
 
 
@@ -271,6 +271,7 @@ def _lines(info: CollectionInfo) -> Iterator[tuple[str, object]]:
         key = ", key" if field.name in info.key else ""
         null = "" if field.nullable else " not null"
         yield "column", f"{field.name} {field.type}{null}{key}"
+    yield "format", info.format
     yield "times", _times_text(info)
     yield "since", _time_text(info, info.since)
     yield "upper", "done" if info.upper is None else _time_text(info, info.upper)

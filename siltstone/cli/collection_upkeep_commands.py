@@ -114,6 +114,24 @@ def _tell_leftovers(
 
 
 @click.command()
+@click.argument("collections", nargs=-1, required=True)
+@json_option
+@pass_session
+def upgrade(session: Session, collections: tuple[str, ...], *, as_json: bool) -> None:
+    """Raise the format of COLLECTIONS to the newest that this release writes.
+
+    Older releases refuse them from then on. Nothing else raises it.
+    """
+    with changing(session) as opened:
+        for name in collections:
+            number = opened.collection(name).upgrade()
+            if as_json:
+                print_json({"collection": name, "format": number})
+            else:
+                say(f"{name}: format {number}")
+
+
+@click.command()
 @click.argument("collection")
 @click.option("--from", "start", type=click.IntRange(min=1), help="Number of the first entry.")
 @click.option("--limit", type=click.IntRange(min=1), help="Most entries, the newest ones.")

@@ -30,6 +30,7 @@ from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.collections.state.appends import finish
 from siltstone.collections.state.bookmarks import set_bookmark
 from siltstone.collections.state.frontiers import advance_since
+from siltstone.collections.state.lives import upgrade
 from siltstone.collections.state.refusals import check_open
 from siltstone.collections.state.schemas import evolve
 from siltstone.collections.state.writers import leave_writer
@@ -37,7 +38,7 @@ from siltstone.collections.stored_schema import row_schema_of
 from siltstone.core.errors import SiltstoneError, SinceError
 from siltstone.core.records.collection_frontier import DONE, is_frontier
 from siltstone.core.records.collection_rows import TOKEN_BYTES, Bookmark
-from siltstone.core.records.collection_state import CollectionState
+from siltstone.core.records.collection_state import FORMAT, CollectionState
 
 
 class AsyncCollection:
@@ -297,6 +298,14 @@ class AsyncCollection:
         schema_id, known = row_schema_of(self._shared.state)
         wanted = evolved(known, schema)
         await self._shared.run(partial(evolve, expected=schema_id, arrow=wanted.to_bytes()))
+
+    async def upgrade(self) -> int:
+        """Raise the format to the newest that this release writes; return it. May be repeated.
+
+        Older releases refuse the collection from then on. Nothing else raises it.
+        """
+        await self._shared.run(partial(upgrade, format_number=FORMAT))
+        return self._shared.state.format
 
     async def info(self) -> CollectionInfo:
         """What the collection is at this moment. Raises ``CollectionDroppedError``."""

@@ -21,6 +21,7 @@ class CollectionInfo:
         id: 16 bytes in hex; it never comes back.
         schema: of its rows.
         key: names of the columns that rows are sorted by.
+        format: that it is written in; older releases refuse a newer one.
         since: the lowest time that can be read.
         upper: times below it are complete; ``None`` when the collection is finished.
         times: ``"ms"`` since 1970, or ``"count"`` of appends.
@@ -40,6 +41,7 @@ class CollectionInfo:
     id: str
     schema: pyarrow.Schema
     key: tuple[str, ...]
+    format: int
     since: int
     upper: int | None
     times: str
@@ -62,6 +64,7 @@ def info_of(name: str, state: CollectionState) -> CollectionInfo:
         id=state.id.hex(),
         schema=schema.arrow,
         key=tuple(schema.key),
+        format=state.format,
         since=state.since,
         upper=None if state.upper == DONE else state.upper,
         times="ms" if state.times is Times.MILLISECONDS else "count",

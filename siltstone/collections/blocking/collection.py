@@ -234,6 +234,10 @@ class Collection:
         """Say that no more updates come."""
         self._loop.run(self._collection.finish())
 
+    def upgrade(self) -> int:
+        """Raise the format to the newest that this release writes; return it."""
+        return self._loop.run(self._collection.upgrade())
+
     def batch(self, rows: Rows, *, remove: Rows | None = None) -> CollectionBatchRows:
         """Upload rows, to be appended later, here or elsewhere."""
         return self._loop.run(self._collection.batch(rows, remove=remove))

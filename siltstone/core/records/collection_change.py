@@ -125,7 +125,7 @@ def _take_since(fields: FieldReader) -> int:
 
 def _take_format(fields: FieldReader) -> int:
     (number,) = fields.take(_U16)
-    check_format(number, where="a change")
+    check_format(number, where=fields.where)
     return number
 
 

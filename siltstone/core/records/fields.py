@@ -44,12 +44,12 @@ class FieldWriter:
 class FieldReader:
     """Takes fields one after the other; every lack is ``CorruptDataError`` that names ``where``."""
 
-    __slots__ = ("_position", "_view", "_where")
+    __slots__ = ("_position", "_view", "where")
 
     def __init__(self, data: Buffer, *, where: str) -> None:
         self._view = memoryview(data)
         self._position = 0
-        self._where = where
+        self.where = where
 
     def take(self, layout: struct.Struct) -> tuple[int, ...]:
         """Take fixed fields that are all numbers."""
@@ -84,4 +84,4 @@ class FieldReader:
 
     def damage(self, message: str) -> CorruptDataError:
         """Return the error for a body whose sum is right and whose fields are not."""
-        return CorruptDataError(message, where=self._where, at=self._position)
+        return CorruptDataError(message, where=self.where, at=self._position)

@@ -141,3 +141,12 @@ def test_a_life_of_commands_alone_stays_in_order(command: Command, folder: Path)
     newest = paths(folder, "rollups", "0" * 32)[-1].name  # of the names
     assert int(newest.partition("-")[0]) >= 64
     assert command("collection", "check", "--deep").code == 0
+
+
+def test_the_format_is_raised_on_request_and_shown(gusts: Command) -> None:
+    assert gusts("collection", "upgrade", "gusts").out == "gusts: format 1\n"
+    assert gusts("collection", "upgrade", "gusts", "--json").values == [
+        {"collection": "gusts", "format": 1}
+    ]
+    assert "format:          1\n" in gusts("collection", "stat", "gusts").out
+    assert gusts("collection", "upgrade", "none").code == 3
