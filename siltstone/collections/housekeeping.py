@@ -123,7 +123,7 @@ class Housekeeping:
             self._begin("rollup", self._garbage.roll_up)
         if self._place.settings.compacts and before.batches is not after.batches:
             old, new = self._plan(before), self._plan(after)
-            if self._is_due or falls_to_last(old, new, after.seqno):
+            if self._is_due or falls_to_last(old, new, after.batches):
                 self.compact_due()
         now_s = self._place.environment.monotonic()
         if now_s - self._swept_s >= SWEEP_EVERY_S:

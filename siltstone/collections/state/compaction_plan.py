@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from siltstone.core.constants import KIB
-from siltstone.core.records.collection_batch import CollectionBatch
+from siltstone.core.records.collection_batch import Batches, CollectionBatch
 from siltstone.core.records.collection_state import CollectionState, Life
 
 LEVEL_BYTES: Final = KIB
@@ -26,8 +26,9 @@ LEVEL_BYTES: Final = KIB
 LEVEL_FACTOR: Final = 8
 """Between two levels, and how many become one: each row is written once for each level."""
 
-OVERDUE_EVERY: Final = 16
-"""Entries. Who makes one of these does what is due, too: the one that had to may be gone."""
+OVERDUE: Final = 16
+"""Batches that came after those of a merge: who adds this one, or as many again, does the merge,
+too. The one that had to may be gone."""
 
 LEVEL_BATCHES_MAX: Final = 16
 """Of one level, when nothing is left to do: 7 and 7, and 2 that arrive meanwhile."""
@@ -77,18 +78,20 @@ def plan(state: CollectionState) -> BatchMerge | None:
     return None
 
 
-def falls_to_last(before: BatchMerge | None, after: BatchMerge | None, seqno: int) -> bool:
+def falls_to_last(before: BatchMerge | None, after: BatchMerge | None, batches: Batches) -> bool:
     """Whether a merge that is due is for who made the newest entry, and not for others.
 
     Args:
         before: what was due before that entry.
         after: what is due now.
-        seqno: of the entry.
+        batches: as they are now.
     """
     if after is None:
         return False
-    is_older = before is not None and (before.lower, before.upper) == (after.lower, after.upper)
-    return not is_older or seqno % OVERDUE_EVERY == 0
+    if before is None or (before.lower, before.upper) != (after.lower, after.upper):
+        return True
+    later = sum(batch.lower >= after.upper for batch in batches.items)
+    return later > 0 and later % OVERDUE == 0
 
 
 def plan_whole(state: CollectionState) -> BatchMerge | None:

@@ -179,25 +179,27 @@ async def test_a_merge_is_done_by_the_process_that_made_it_due() -> None:
         assert len(world.names("/parts/")) == 9, "eight that were replaced, and one"
 
 
-def no_reads_of_parts(call: StorageCall) -> Fate:
-    is_one = call.operation == "read_into" and "/parts/" in call.name
-    return Fate.REFUSED if is_one else Fate.DONE
-
-
 async def test_a_merge_of_a_process_that_died_is_done_by_another_one_soon() -> None:
     async with CollectionsWorld(settings=COMPACTS) as world:
         dead = await world.create()
         mine = await dead.collection()
         other = await world.open().collection()
         for number in range(7):
-            await mine.append(many_rows(300, 300 * number))
-        dead.storage.plan = no_reads_of_parts
-        await mine.append(many_rows(300, 2_100))
+            await mine.append(rows((f"a{number}", 1)))
+        dead.environment.latency = lambda pool, chance: 1.0
+        eighth = asyncio.ensure_future(mine.append(rows(("a7", 1))))
+        while (await other.info()).batches < 8:
+            await world.sleep(0.1)
         dead.die()
-        for _ in range(16):
-            await other.append([])
-            await settled(world)
-        assert (await other.info()).batches <= 2
+        eighth.cancel()
+        for number in range(15):
+            await other.append(rows((f"b{number}", 1)))
+        await settled(world)
+        assert (await other.info()).batches == 23
+        await other.append(rows(("b15", 1)))
+        await settled(world)
+        assert (await other.info()).batches < 16
+        assert len(await shown(other)) == 24
 
 
 async def test_a_process_that_waits_for_room_compacts_what_others_left() -> None:
