@@ -249,7 +249,10 @@ def _iceberg(folder: Path) -> Append:
 def _named(collection: Collection) -> set[str]:
     """Names, without their folder and ending, of the objects of the newest rows."""
     pieces = [
-        piece for split in collection.snapshot().splits() for run in split.runs for piece in run
+        piece
+        for split in collection.snapshot().splits()
+        for run in split.share.runs
+        for piece in run
     ]
     return {Path(piece.name).stem for piece in pieces if piece.name}
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from siltstone.collections.blocking import open_collections as open_collections
     from siltstone.collections.collection_info import CollectionInfo as CollectionInfo
     from siltstone.collections.entry_view import CollectionEntry as CollectionEntry
+    from siltstone.collections.splits import CollectionSplit as CollectionSplit
+    from siltstone.collections.splits import read_split as read_split
     from siltstone.container.health.monitor import ContainerHealth as ContainerHealth
     from siltstone.container.models.check import CheckProgress as CheckProgress
     from siltstone.container.models.check import ChunkState as ChunkState
@@ -235,7 +237,9 @@ _PLACES = {
     "Collection": (f"{_COLLECTIONS}.blocking", "Collection"),
     "CollectionBookmark": (f"{_COLLECTIONS}.blocking", "CollectionBookmark"),
     "CollectionSnapshot": (f"{_COLLECTIONS}.blocking", "CollectionSnapshot"),
+    "CollectionSplit": (f"{_COLLECTIONS}.splits", "CollectionSplit"),
     "CollectionWriter": (f"{_COLLECTIONS}.blocking", "CollectionWriter"),
+    "read_split": (f"{_COLLECTIONS}.splits", "read_split"),
     "Subscription": (f"{_COLLECTIONS}.blocking", "Subscription"),
     "AsyncCollections": (f"{_COLLECTIONS}.async_collections", "AsyncCollections"),
     "AsyncCollection": (f"{_COLLECTIONS}.async_collection", "AsyncCollection"),
@@ -297,6 +301,7 @@ __all__ = [
     "CollectionSchemaError",
     "CollectionSequenceError",
     "CollectionSnapshot",
+    "CollectionSplit",
     "CollectionWriter",
     "Collections",
     "CommitResult",
@@ -395,6 +400,7 @@ __all__ = [
     "open_async",
     "open_collections",
     "open_collections_async",
+    "read_split",
     "recover",
 ]
 

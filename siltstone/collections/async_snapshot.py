@@ -16,6 +16,7 @@ from siltstone.collections.reader_lease import ReaderLease
 from siltstone.collections.rows.row_schema import DIFF
 from siltstone.collections.rows.snapshot import SnapshotSplit, plan_snapshot
 from siltstone.collections.shared_state import SharedState
+from siltstone.collections.splits import CollectionSplit
 from siltstone.collections.state.refusals import name_of
 from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.stored_schema import row_schema_of, schemas_of
@@ -126,9 +127,14 @@ class AsyncCollectionSnapshot(AsyncClosing):
         self.schema = shown.arrow(state)
         self.as_of = as_of
 
-    def splits(self) -> tuple[SnapshotSplit, ...]:
-        """Shares of the rows, which pickle: a worker needs ``read_split`` and long-term storage."""
-        return self._splits
+    def splits(self) -> tuple[CollectionSplit, ...]:
+        """Shares of the rows, which pickle; ``siltstone.read_split`` reads one in any process."""
+        return tuple(
+            CollectionSplit(
+                store_id=self._place.store_id, collection_id=self._shared.id, share=split
+            )
+            for split in self._splits
+        )
 
     async def batches(self) -> AsyncIterator[pyarrow.RecordBatch]:
         """Yield all rows, some at a time, in constant memory.

@@ -27,9 +27,9 @@ from siltstone.core.errors import (
 from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.window import pack_sums, unpack_sums
 from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, packed, share_of
-from siltstone.pipelines.worker_store import worker_store
 from siltstone.segments.merge import Merge, Merging, write_merge
 from siltstone.store.settings.effective import load_settings
+from siltstone.store.worker_store import worker_store
 
 CHANGED: Final = "changed"
 """The segment changed meanwhile, so it stayed as it was."""

@@ -13,8 +13,8 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError, SiltstoneError
 from siltstone.pipelines.segment_ranges import SegmentRange, read_range
 from siltstone.pipelines.work import FAILED, OK, ItemOutcome, Step, share_of
-from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.handles.import_writer import ImportTarget, ImportWriter
+from siltstone.store.worker_store import worker_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

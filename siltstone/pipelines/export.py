@@ -47,7 +47,7 @@ from siltstone.pipelines.work import (
     packed,
     share_of,
 )
-from siltstone.pipelines.worker_store import worker_store
+from siltstone.store.worker_store import worker_store
 
 UNREADABLE: Final = "unreadable"
 """The bytes are damaged, or are not the records that were asked for."""

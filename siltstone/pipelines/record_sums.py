@@ -23,8 +23,8 @@ from siltstone.pipelines.scrub import READ_BYTES, unread_status
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
 from siltstone.pipelines.work import OK, Executor, ItemOutcome, Step, packed, share_of
-from siltstone.pipelines.worker_store import worker_store
 from siltstone.segments.invariants import check_chunk
+from siltstone.store.worker_store import worker_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

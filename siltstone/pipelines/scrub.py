@@ -24,7 +24,7 @@ from siltstone.core.storage.cached import uncached
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
 from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, packed, share_of
-from siltstone.pipelines.worker_store import worker_store
+from siltstone.store.worker_store import worker_store
 
 MISSING: Final = "missing"
 SHORT: Final = "short"

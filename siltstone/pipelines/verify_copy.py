@@ -33,7 +33,7 @@ from siltstone.pipelines.work import (
     packed,
     share_of,
 )
-from siltstone.pipelines.worker_store import worker_store
+from siltstone.store.worker_store import worker_store
 
 _COMPARED_BYTES: Final = 64 * KIB
 """This many are copied and compared while they are in the cache of the processor."""

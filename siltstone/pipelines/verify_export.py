@@ -35,7 +35,7 @@ from siltstone.pipelines.export_place import Place, opened, place_of, target_of
 from siltstone.pipelines.segment_ranges import gaps, last_line_end, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, packed, share_of
-from siltstone.pipelines.worker_store import worker_store
+from siltstone.store.worker_store import worker_store
 
 DIFFERS: Final = "differs"
 MISSING: Final = "missing"

@@ -24,10 +24,10 @@ from siltstone.pipelines.event_runs import (
 from siltstone.pipelines.event_starts import Numbers
 from siltstone.pipelines.lines import read_lines
 from siltstone.pipelines.window import Window
-from siltstone.pipelines.worker_store import worker_store
 from siltstone.spark.columns import ERROR, OFFSET, SEGMENT, VALUE
 from siltstone.spark.options import BadRecords, Mode, ReadOptions
 from siltstone.spark.ranges import RecordRange
+from siltstone.store.worker_store import worker_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ FILE_LINES_LIMIT = 800
 FUNCTION_LINES_MAX = 60
 
 FILES_OVER: Mapping[str, int] = {
-    "siltstone/__init__.py": 425,  # each public name: for checkers, where it is, and in the list
+    "siltstone/__init__.py": 430,  # each public name: for checkers, where it is, and in the list
     "siltstone/bindings/nfs/chunk_storage.py": 415,  # the contract, call by call
     "siltstone/container/changes/segment_changes.py": 425,  # segments and tables, made and removed
     "siltstone/container/commit/pipeline.py": 440,  # from an operation to an acknowledged one

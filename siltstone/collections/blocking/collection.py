@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from siltstone.collections.compaction import ShareDone
     from siltstone.collections.entry_view import CollectionEntry
     from siltstone.collections.rows.input_rows import Rows
-    from siltstone.collections.rows.snapshot import SnapshotSplit
+    from siltstone.collections.splits import CollectionSplit
 
 
 class CollectionSnapshot(Closing):
@@ -48,7 +48,7 @@ class CollectionSnapshot(Closing):
         """Schema of the rows."""
         return self._snapshot.schema
 
-    def splits(self) -> tuple[SnapshotSplit, ...]:
+    def splits(self) -> tuple[CollectionSplit, ...]:
         """Shares of the rows, which pickle."""
         return self._snapshot.splits()
 

@@ -24,8 +24,8 @@ from siltstone.migration.backup.objects import ObjectItem, object_pieces
 from siltstone.migration.backup.plan import fragment_name
 from siltstone.migration.backup.worker_place import WorkerPlace
 from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
-from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.manifest import COPY_NAME
+from siltstone.store.worker_store import worker_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

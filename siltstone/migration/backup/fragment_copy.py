@@ -34,7 +34,7 @@ from siltstone.migration.backup.worker_place import WorkerPlace
 from siltstone.pipelines.scrub import unread_status
 from siltstone.pipelines.window import unpack_sums
 from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
-from siltstone.pipelines.worker_store import worker_store
+from siltstone.store.worker_store import worker_store
 
 OCCUPIED: Final = "occupied"
 """A try that died left an object of this name. Only the turn's holder deletes it and retries."""

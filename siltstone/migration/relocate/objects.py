@@ -17,8 +17,8 @@ from siltstone.migration.backup.fragment_copy import READ_BYTES, unread
 from siltstone.migration.backup.place import delete
 from siltstone.pipelines.window import unpack_sums
 from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
-from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.manifest import COPY_NAME
+from siltstone.store.worker_store import worker_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

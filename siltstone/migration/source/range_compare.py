@@ -20,7 +20,7 @@ from siltstone.migration.source.places import LegacyPlace
 from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.pipelines.segment_ranges import SegmentRange, read_range
 from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, packed, share_of
-from siltstone.pipelines.worker_store import worker_store
+from siltstone.store.worker_store import worker_store
 
 LOOKS_MAX: Final = 5
 """Looks at what seems wrong, while each shows something other than the one before."""

@@ -11,7 +11,7 @@ from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SettingsError
 from siltstone.core.storage.bandwidth import Bandwidth
 from siltstone.migration.source.places import FolderPlace, LegacyPlace, PlacedFile, StoragePlace
-from siltstone.pipelines.worker_store import worker_store
+from siltstone.store.worker_store import worker_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

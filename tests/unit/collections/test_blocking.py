@@ -167,3 +167,25 @@ def test_a_storage_without_whole_creates_is_refused(
     monkeypatch.setattr(chunk_storage, "CAPABILITIES", lacking)
     with pytest.raises(CapabilityError, match="whole"):
         open_collections(folder)
+
+
+def test_workers_read_splits_by_the_place_of_the_store_alone(tmp_path: Path) -> None:
+    siltstone.init(tmp_path / "store", containers=1)
+    siltstone.init(tmp_path / "other", containers=1)
+    with siltstone.open_collections(tmp_path / "store") as collections:
+        gusts = collections.create("gusts", SCHEMA, key=["k"])
+        gusts.append(many_rows(3_000))
+        gusts.append([{"k": "a", "v": 1}])
+        with gusts.snapshot(lease=True) as snapshot:
+            splits = pickle.loads(pickle.dumps(snapshot.splits()))
+            tables = [
+                pyarrow.Table.from_batches(siltstone.read_split(tmp_path / "store", split))
+                for split in splits
+            ]
+            assert pairs_of(pyarrow.concat_tables(tables)) == pairs_of(snapshot.to_arrow())
+    with pytest.raises(siltstone.StoreError, match="another store"):
+        next(siltstone.read_split(tmp_path / "other", splits[0]))
+    for part in (tmp_path / "store").rglob("*.parquet"):
+        part.unlink()
+    with pytest.raises(siltstone.LeaseExpiredError, match="take a new snapshot"):
+        list(siltstone.read_split(tmp_path / "store", splits[0]))

@@ -10,7 +10,7 @@ import pyarrow
 import pytest
 
 from siltstone.collections.async_collection import AsyncCollection
-from siltstone.collections.rows.snapshot import SnapshotSplit
+from siltstone.collections.splits import CollectionSplit, rows_of_split
 from siltstone.core.errors import (
     CollectionDroppedError,
     CollectionSchemaError,
@@ -143,15 +143,11 @@ async def test_splits_are_read_elsewhere() -> None:
         gusts = await (await world.create()).collection()
         await gusts.append(many_rows(1_000))
         await gusts.append(rows(("a", 1)), remove=many_rows(10))
-        splits: list[SnapshotSplit] = pickle.loads(pickle.dumps((await gusts.snapshot()).splits()))
+        splits: list[CollectionSplit] = pickle.loads(
+            pickle.dumps((await gusts.snapshot()).splits())
+        )
         storage = world.new_storage()
-
-        def read(name: str, offset: int, length: int) -> bytes:
-            buffer = bytearray(length)
-            assert storage.read_into(name, offset, buffer) == length
-            return bytes(buffer)
-
-        tables = [pyarrow.Table.from_batches(split.read(read)) for split in splits]
+        tables = [pyarrow.Table.from_batches(rows_of_split(storage, split)) for split in splits]
         assert pairs_of(pyarrow.concat_tables(tables)) == await shown(gusts)
 
 
