@@ -13,7 +13,8 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pytest
 from pyarrow import compute
 
 import siltstone
+from services.s3_server import S3Server
 from siltstone.collections.blocking import Collection, open_collections
 from tests.support.kill.collection_child import (
     NAME,
@@ -33,14 +35,33 @@ from tests.support.kill.collection_child import (
 )
 from tests.support.kill.nursery import Nursery, Process
 from tests.support.memory_folder import folder_in_memory
+from tests.support.services.s3_services import new_bucket, options_of
 from tests.support.soak import share_of
 
 SLOTS = 4
 OPENS_WITHIN_S = 60.0
 WORKS_WITHIN_S = 120.0
 
-APPENDS_MAX = 30
-"""Of all processes together between two kills."""
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often a process is killed.
+
+    Attributes:
+        count: so often.
+        appends_max: of all processes together between two kills.
+        pause_s: of a process between two appends, at most. With pauses others start sooner.
+    """
+
+    count: int
+    appends_max: int
+    pause_s: float
+
+
+FAST = Rounds(count=50, appends_max=8, pause_s=0.1)
+
+Names = Callable[[], list[str]]
+"""Of all objects, by a look from outside."""
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +79,19 @@ class Workers:
         count: how many appends that are.
     """
 
-    def __init__(self, nursery: Nursery, folder: Path, chance: random.Random) -> None:
+    def __init__(
+        self, nursery: Nursery, store: Path, pause_s: float, chance: random.Random
+    ) -> None:
         self._nursery = nursery
-        self._folder = folder
+        self._store = store
+        self._pause_s = pause_s
         self._chance = chance
         self._processes: dict[int, Process] = {}
         self.acknowledged: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self.count = 0
 
     def start(self, slot: int) -> None:
-        work = Work(str(self._folder), slot, self._chance.randrange(2**32))
+        work = Work(str(self._store), slot, self._chance.randrange(2**32), self._pause_s)
         self._processes[slot] = self._nursery.start(work.encode())
 
     def kill(self, slot: int) -> None:
@@ -104,19 +128,18 @@ class Workers:
                 self.count += 1
 
 
-def kill_rounds(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
+def kill_rounds(nursery: Nursery, store: Path, names: Names, rounds: Rounds, seed: int) -> None:
     chance = random.Random(seed)
-    siltstone.init(folder, containers=1)
-    with open_collections(folder) as collections:
+    with open_collections(store) as collections:
         collections.create(NAME, SCHEMA, key=["writer", "sequence"], times="count")
-    workers = Workers(nursery, folder, chance)
+    workers = Workers(nursery, store, rounds.pause_s, chance)
     try:
         for slot in range(SLOTS):
             workers.start(slot)
         for slot in range(SLOTS):
             workers.wait_until_open(slot)
-        for number in range(rounds):
-            workers.work(chance.randrange(1, APPENDS_MAX))
+        for number in range(rounds.count):
+            workers.work(chance.randrange(1, rounds.appends_max))
             slot = number % SLOTS
             workers.kill(slot)
             workers.start(slot)
@@ -124,10 +147,10 @@ def kill_rounds(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
                 workers.wait_until_open(slot)
     finally:
         workers.end()
-    with open_collections(folder, settings=SETTINGS) as collections:
+    with open_collections(store, settings=SETTINGS) as collections:
         collection = collections.collection(NAME)
         compare(collection, workers.acknowledged, chance)
-        clear_up(collection, folder)
+        clear_up(collection, names)
 
 
 def compare(
@@ -156,7 +179,7 @@ def compare(
         assert len(shown) == sum(rows_of(*key) for key, moment in at.items() if moment <= as_of)
 
 
-def clear_up(collection: Collection, folder: Path) -> None:
+def clear_up(collection: Collection, names: Names) -> None:
     """Nothing is left but what the rows need, and they are the same."""
     newest = collection.snapshot().to_arrow()
     time.sleep(SETTINGS.lease_ms / 1000)
@@ -167,7 +190,7 @@ def clear_up(collection: Collection, folder: Path) -> None:
     collection.collect()
     collection.sweep()
     assert ordered(collection.snapshot().to_arrow()).equals(ordered(newest))
-    left = list(folder.rglob("*.parquet"))
+    left = [name for name in names() if name.endswith(".parquet")]
     assert len(left) == collection.info().parts, "what the dead left was swept"
 
 
@@ -180,12 +203,39 @@ def _followed(collection: Collection) -> Iterator[Any]:
         yield from changes
 
 
+def kills_on_files(nursery: Nursery, folder: Path, rounds: Rounds) -> None:
+    file = siltstone.init(folder, containers=1)
+
+    def names() -> list[str]:
+        return [str(path) for path in folder.rglob("*")]
+
+    kill_rounds(nursery, file, names, rounds, random.randrange(2**32))
+
+
+def kills_on_s3(nursery: Nursery, server: S3Server, folder: Path, rounds: Rounds) -> None:
+    bucket, raw = new_bucket(server)
+    file = siltstone.init(folder, binding="s3", options=options_of(server, bucket), containers=1)
+    kill_rounds(nursery, file, raw.keys, rounds, random.randrange(2**32))
+
+
+def thorough() -> Rounds:
+    return Rounds(count=share_of(100), appends_max=30, pause_s=0.0)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_no_append_is_lost_or_doubled_by_kills(nursery: Nursery, tmp_path: Path) -> None:
-    seed = random.randrange(2**32)
     with folder_in_memory(tmp_path) as folder:
-        kill_rounds(nursery, folder, 5, seed)
+        kills_on_files(nursery, folder, FAST)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.usefixtures("s3_plugin")
+def test_no_append_in_a_bucket_is_lost_or_doubled_by_kills(
+    nursery: Nursery, versitygw: S3Server, tmp_path: Path
+) -> None:
+    kills_on_s3(nursery, versitygw, tmp_path, replace(FAST, pause_s=0.4))
 
 
 @pytest.mark.soak
@@ -195,4 +245,15 @@ def test_no_append_is_lost_or_doubled_by_a_thousand_kills(
     nursery: Nursery, tmp_path: Path, part: int
 ) -> None:
     del part
-    kill_rounds(nursery, tmp_path, share_of(100), random.randrange(2**32))
+    kills_on_files(nursery, tmp_path, thorough())
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("part", range(10))
+@pytest.mark.usefixtures("s3_plugin")
+def test_no_append_in_a_bucket_is_lost_or_doubled_by_a_thousand_kills(
+    nursery: Nursery, versitygw: S3Server, tmp_path: Path, part: int
+) -> None:
+    del part
+    kills_on_s3(nursery, versitygw, tmp_path, thorough())

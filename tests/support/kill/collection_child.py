@@ -1,7 +1,8 @@
 """What a process does that works on a collection until it is killed.
 
 It appends by the writer of its slot, each sequence once, compacts, collects and reads. Each
-acknowledgement is reported before the next call: a line of JSON on a pipe, by one ``write``.
+acknowledgement is reported before the next call: a line of JSON on a pipe, by one ``write``. Its
+leases are short: on a busy machine one may end while it waits, and then it begins again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import json
 import os
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 import pyarrow
@@ -20,6 +23,10 @@ from siltstone.collections.async_collection import AsyncCollection
 from siltstone.collections.async_collections import open_async_collections
 from siltstone.collections.async_writer import AppendResult
 from siltstone.collections.place import CollectionSettings
+from siltstone.core.errors import BatchExpiredError, LeaseExpiredError
+
+for late in ("pandas", "siltstone.bindings.nfs.plugin", "siltstone.bindings.s3.chunk_storage"):
+    import_module(late)  # Else each child does so when it first makes an array, or opens.
 
 NAME = "killed"
 
@@ -40,14 +47,16 @@ class Work:
     """What a child is told.
 
     Attributes:
-        folder: of the store.
+        store: its settings file, or the folder of that.
         slot: which writer it is.
         seed: of its choices.
+        pause_s: between two appends, at most.
     """
 
-    folder: str
+    store: str
     slot: int
     seed: int
+    pause_s: float
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -93,7 +102,7 @@ class Child:
     async def run(self) -> None:
         try:
             async with await open_async_collections(
-                self._work.folder, settings=SETTINGS
+                self._work.store, settings=SETTINGS
             ) as collections:
                 gusts = await collections.collection(NAME)
                 self.report("o", self._work.slot)
@@ -112,22 +121,27 @@ class Child:
         while True:
             table = table_of(slot, sequence)
             done: AppendResult
-            if self._random.random() < 0.1:
-                batch = await gusts.batch(table)
-                done = await writer.append_batches([batch], sequence=sequence)
-            else:
-                done = await writer.append(table, sequence=sequence)
+            try:
+                if self._random.random() < 0.1:
+                    batch = await gusts.batch(table)
+                    done = await writer.append_batches([batch], sequence=sequence)
+                else:
+                    done = await writer.append(table, sequence=sequence)
+            except BatchExpiredError:
+                continue
             self.report("a", slot, sequence, done.time, done.repeated)
             if self._random.random() < 0.2:
                 again = await writer.append(table, sequence=sequence)
                 assert (again.upper, again.repeated) == (done.upper, True)
             sequence += 1
+            await asyncio.sleep(self._work.pause_s * self._random.random())
 
     async def _read(self, gusts: AsyncCollection) -> None:
         while True:
-            await asyncio.sleep(0.3 * self._random.random())
-            async with await gusts.snapshot(lease=self._random.random() < 0.5) as snapshot:
-                appends_in(await snapshot.to_arrow())
+            await asyncio.sleep((0.3 + 10 * self._work.pause_s) * self._random.random())
+            with suppress(LeaseExpiredError):
+                async with await gusts.snapshot(lease=self._random.random() < 0.5) as snapshot:
+                    appends_in(await snapshot.to_arrow())
             choice = self._random.random()
             if choice < 0.1:
                 await gusts.sweep()
@@ -135,10 +149,15 @@ class Child:
                 await gusts.collect()
 
     async def _follow(self, gusts: AsyncCollection) -> None:
-        async with await gusts.listen() as listener:
-            async for changes in listener:
-                times = set(changes.updates["_time"].to_pylist())
-                assert all(changes.lower <= time < changes.upper for time in times)
+        frontier = (await gusts.info()).upper
+        while True:
+            with suppress(LeaseExpiredError):
+                async with await gusts.listen(frontier) as listener:
+                    async for changes in listener:
+                        assert changes.lower == frontier
+                        frontier = changes.upper
+                        times = set(changes.updates["_time"].to_pylist())
+                        assert all(changes.lower <= time < changes.upper for time in times)
 
 
 def main(request: bytes, pipe: int) -> None:
