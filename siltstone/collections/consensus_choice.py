@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkExistsError, ChunkNotFoundError, CollectionError
 from siltstone.core.records.collection_choice import decode_choice, encode_choice
 from siltstone.core.storage.optional_verbs import create_whole
 
 CHOICE_NAME: Final = "collections/consensus"
+
+_READ_BYTES: Final = 4 * KIB
+"""More than the record of any name: it comes with one read."""
 
 
 def check_choice(storage: ChunkStorage, wanted: str) -> bool:
@@ -45,10 +49,9 @@ def make_choice(storage: ChunkStorage, wanted: str) -> None:
 
 
 def _read(storage: ChunkStorage) -> str | None:
+    buffer = bytearray(_READ_BYTES)
     try:
-        length = storage.stat(CHOICE_NAME).length
-        buffer = bytearray(length)
-        storage.read_into(CHOICE_NAME, 0, buffer)
+        length = storage.read_into(CHOICE_NAME, 0, buffer)
     except ChunkNotFoundError:
         return None
-    return decode_choice(buffer, where=CHOICE_NAME)
+    return decode_choice(buffer[:length], where=CHOICE_NAME)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -78,6 +78,7 @@ class CollectionsWorld:
         settings: of each process, unless it gets others.
         clock: to live on; ``None`` means that of the test.
         folder: of the binding ``nfs``; ``None`` means that objects are in memory.
+        client: makes a client of other long-term storage; ``None`` means that of ``folder``.
     """
 
     def __init__(
@@ -88,12 +89,14 @@ class CollectionsWorld:
         settings: CollectionSettings = SETTINGS,
         clock: Clock | None = None,
         folder: Path | None = None,
+        client: Callable[[], ChunkStorage] | None = None,
     ) -> None:
         self.bucket = Bucket()
         self.settings = settings
         self.openers: list[Opener] = []
         self._clock = clock
         self._folder = folder
+        self._client = client
         self._seed = seed
         self._latency = latency
         self._strangers: set[asyncio.Task[Any]] = set()
@@ -144,6 +147,8 @@ class CollectionsWorld:
 
     def new_storage(self) -> ChunkStorage:
         """A client of the bucket, or of the folder."""
+        if self._client is not None:
+            return self._client()
         if self._folder is not None:
             return NfsChunkStorage(self._folder)
         clock = self.clock

@@ -77,6 +77,25 @@ async def test_upkeep_costs_a_tenth_of_a_request_for_each_append(tmp_path: Path)
         assert len(world.names(f"{gusts.id.hex()}/entries/")) < 400
 
 
+@pytest.mark.slow
+async def test_upkeep_costs_two_fifths_of_a_request_where_appends_are_merged(
+    tmp_path: Path,
+) -> None:
+    """Eight batches become one, again and again; one row each five seconds."""
+    async with world_on_nfs(tmp_path) as world:
+        opener = await world.create()
+        gusts = await opener.collection()
+
+        async def append_slowly() -> None:
+            for number in range(600):
+                await gusts.append(rows((f"key {number}", number)))
+                await world.sleep(5)
+
+        requests, writes = await cost(opener, append_slowly())
+        assert 2.3 * 600 < requests < 2.45 * 600
+        assert 1.15 * 600 < writes < 1.25 * 600
+
+
 @pytest.mark.parametrize("count", [1_000, 8_000])
 async def test_an_append_with_parts_costs_one_request_more_for_each(
     tmp_path: Path, count: int
@@ -166,7 +185,7 @@ async def test_a_poll_costs_one_request_and_three_where_it_finds_news(tmp_path: 
         assert await cost(opener, asyncio.wait([waits])) == (3, 0)
 
 
-async def test_an_hour_of_an_idle_listener_costs_384_requests(tmp_path: Path) -> None:
+async def test_an_hour_of_an_idle_listener_costs_372_requests(tmp_path: Path) -> None:
     async with world_on_nfs(tmp_path) as world:
         await world.create()
         opener = world.open()
@@ -174,7 +193,7 @@ async def test_an_hour_of_an_idle_listener_costs_384_requests(tmp_path: Path) ->
         waits = asyncio.ensure_future(anext(listener))
         await world.sleep(100)
         requests, writes = await cost(opener, world.sleep(3_600))
-        assert (370 <= requests <= 384, writes) == (True, 12)
+        assert (371 <= requests <= 373, writes) == (True, 12)
         waits.cancel()
 
 
