@@ -8,6 +8,7 @@ from services.azurite import KEY, Azurite
 from siltstone.bindings.azure import chunk_storage
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
 from siltstone.testing.chunk_checks.subject import ChunkSubject
+from siltstone.testing.chunk_checks.whole_creates import WholeChecks
 from siltstone.testing.chunk_checks.writes import CreateChecks, WriteChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import AZURITE
@@ -38,7 +39,7 @@ class BlockBlobs(ChunkSubject):
         return AzureService(server=azurite, more={"blobs": "block"})
 
 
-class TestBlockBlobs(BlockBlobs, CreateChecks, ConcatChecks):
+class TestBlockBlobs(BlockBlobs, CreateChecks, WholeChecks, ConcatChecks):
     """What differs from append blobs; the rest is the same code."""
 
 

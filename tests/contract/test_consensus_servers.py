@@ -1,4 +1,7 @@
-"""Consensus over objects of real servers: what a service decides, and not a consensus."""
+"""Consensus over objects of real servers: what a service decides, and not a consensus.
+
+``test_nfs_mount.py`` has the same between two mounts of NFS.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,12 @@ class OnS3(Served):
         return S3Service(server=versitygw)
 
 
+class OnMinio(Served):
+    @pytest.fixture
+    def chunks(self, minio: S3Server) -> ChunkService:
+        return S3Service(server=minio)
+
+
 class OnGcs(Served):
     """The stub: the server that others wrote heeds no condition of a delete."""
 
@@ -62,6 +71,14 @@ class OnAzure(Served):
         return AzureService(server=azurite)
 
 
+class OnBlocks(Served):
+    """Where chunks are block blobs, as entries always are."""
+
+    @pytest.fixture
+    def chunks(self, azurite: Azurite) -> ChunkService:
+        return AzureService(server=azurite, more={"blobs": "block"})
+
+
 class OnHdfs(Served):
     @pytest.fixture
     def chunks(self, hdfs: Hdfs) -> ChunkService:
@@ -70,6 +87,10 @@ class OnHdfs(Served):
 
 class TestS3(OnS3, ConsensusRaceChecks, LateCreateChecks):
     """Who wins, and what lands late."""
+
+
+class TestMinio(OnMinio, ConsensusRaceChecks, LateCreateChecks):
+    """The same."""
 
 
 class TestGcs(OnGcs, ConsensusRaceChecks, LateCreateChecks):
@@ -90,12 +111,22 @@ class TestS3Wholly(OnS3, ConsensusContract):
 
 
 @pytest.mark.soak
+class TestMinioWholly(OnMinio, ConsensusContract):
+    """All of it."""
+
+
+@pytest.mark.soak
 class TestGcsWholly(OnGcs, ConsensusContract):
     """All of it."""
 
 
 @pytest.mark.soak
 class TestAzureWholly(OnAzure, ConsensusContract):
+    """All of it."""
+
+
+@pytest.mark.soak
+class TestBlocksWholly(OnBlocks, ConsensusContract):
     """All of it."""
 
 

@@ -1,4 +1,4 @@
-"""The binding ``nfs`` keeps the contract on NFS, between clients that do not see one another.
+"""Binding and collections keep their contracts on NFS, between clients that do not see each other.
 
 The mounts have the usual options, so names and attributes are cached.
 """
@@ -14,20 +14,27 @@ from tests.support.services.nfs_mount import MOUNTS
 
 SUITE = "tests/support/services/nfs_mount.py"
 BETWEEN_CLIENTS = (
-    "shows_at_once or another or won_once or at_once or beside or side_by_side or grew or seal"
-    " or reopened or together or meanwhile or model"
+    "TestNfsMount and (shows_at_once or another or won_once or at_once or beside or side_by_side"
+    " or grew or seal or reopened or together or meanwhile or model or wholly_or_not_at_all)"
 )
 """The checks of what several clients do and see; the others hardly depend on a network."""
+
+OF_COLLECTIONS = "one_caller_begins or every_line_is_there or a_collection_lives"
+"""Who wins, which a server decides, and a whole life."""
 
 
 def test_what_clients_see_of_one_another(kernel_nfs: KernelNfs) -> None:
     assert passed(kernel_nfs, "between", "-k", BETWEEN_CLIENTS) >= 40
 
 
+def test_collections_live_on_two_mounts(kernel_nfs: KernelNfs) -> None:
+    assert passed(kernel_nfs, "collections", "-k", OF_COLLECTIONS) == 4
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("version", ["4.1", "4.2"])
 def test_the_whole_contract(kernel_nfs: KernelNfs, version: str) -> None:
-    assert passed(kernel_nfs, f"whole-{version}", version=version) >= 400
+    assert passed(kernel_nfs, f"whole-{version}", version=version) >= 450
 
 
 def passed(nfs: KernelNfs, name: str, *chosen: str, version: str = "4.2") -> int:

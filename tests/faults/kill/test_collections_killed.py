@@ -218,8 +218,8 @@ def kills_on_s3(nursery: Nursery, server: S3Server, folder: Path, rounds: Rounds
     kill_rounds(nursery, file, raw.keys, rounds, random.randrange(2**32))
 
 
-def thorough() -> Rounds:
-    return Rounds(count=share_of(100), appends_max=30, pause_s=0.0)
+def thorough(pause_s: float = 0.0) -> Rounds:
+    return Rounds(count=share_of(100), appends_max=30, pause_s=pause_s)
 
 
 @pytest.mark.slow
@@ -256,4 +256,4 @@ def test_no_append_in_a_bucket_is_lost_or_doubled_by_a_thousand_kills(
     nursery: Nursery, versitygw: S3Server, tmp_path: Path, part: int
 ) -> None:
     del part
-    kills_on_s3(nursery, versitygw, tmp_path, thorough())
+    kills_on_s3(nursery, versitygw, tmp_path, thorough(pause_s=0.2))

@@ -1,4 +1,6 @@
-"""The contract on mounts of NFS. The guest runs it: pytest does not find it by its name.
+"""The contracts on mounts of NFS, and a life of a collection there.
+
+The guest runs it: pytest does not find it by its name.
 
 Clients are opened on two mounts in turns. Each mount has caches of its own, so they are like two
 machines. The view from outside is a third mount, which keeps nothing in memory.
@@ -7,7 +9,8 @@ machines. The view from outside is a third mount, which keeps nothing in memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import cycle
 from pathlib import Path
 from uuid import uuid4
@@ -17,6 +20,9 @@ import pytest
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
+from siltstone.testing.consensus_contract import ConsensusContract, ConsensusService
+from tests.support.collections.served_life import served_life
+from tests.support.services.consensus_places import ObjectPlace
 from tests.support.services.local_services import FolderService
 
 MOUNTS = "SILTSTONE_NFS_MOUNTS"
@@ -45,10 +51,29 @@ class MountService:
         self._outside.outside_write(name, content)
 
 
+def new_folder() -> ChunkService:
+    return MountService(os.environ[MOUNTS].split(":"))
+
+
 class TestNfsMount(ChunkStorageContract):
     missing = frozenset({"concat"})
     model_runs = 3
 
     @pytest.fixture
     def service(self) -> ChunkService:
-        return MountService(os.environ[MOUNTS].split(":"))
+        return new_folder()
+
+
+class TestConsensusOnMounts(ConsensusContract):
+    callers = 3
+    lines = 4
+    model_runs = 3
+
+    @pytest.fixture
+    def service(self) -> Iterator[ConsensusService]:
+        with closing(ObjectPlace(chunks=new_folder())) as place:
+            yield place
+
+
+async def test_a_collection_lives_on_two_mounts() -> None:
+    await served_life(new_folder())
