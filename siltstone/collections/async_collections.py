@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -24,16 +23,12 @@ from siltstone.collections.catalog import (
 from siltstone.collections.check import check_each, found_ids
 from siltstone.collections.compaction import ShareDone
 from siltstone.collections.consensus.object_names import COLLECTIONS_PREFIX
-from siltstone.collections.consensus.objects import ObjectConsensus
-from siltstone.collections.consensus_choice import CHOICE_NAME, check_choice
+from siltstone.collections.consensus_choice import CHOICE_NAME
 from siltstone.collections.history_text import history_of
 from siltstone.collections.housekeeping import Housekeeping
+from siltstone.collections.opened_place import opened_place
 from siltstone.collections.part_objects import leftovers_swept
-from siltstone.collections.place import (
-    CollectionPlace,
-    CollectionSettings,
-    collection_settings,
-)
+from siltstone.collections.place import CollectionPlace, CollectionSettings
 from siltstone.collections.rows.row_schema import row_schema
 from siltstone.container.models.segments import Finding
 from siltstone.core.closed_on_exit import AsyncClosing
@@ -49,7 +44,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.collection_state import Life, Times
 from siltstone.core.storage.uncancellable import run_whole
-from siltstone.store.store_assembly import OPEN_POOL, assembled
+from siltstone.store.store_assembly import OPEN_POOL
 
 _TIMES: Final = {"ms": Times.MILLISECONDS, "count": Times.COUNT}
 
@@ -71,7 +66,7 @@ async def open_async_collections(
 
     Raises:
         StoreNotFoundError: there is no settings file, or no store on long-term storage.
-        SettingsError: the settings file is wrong.
+        SettingsError: the settings file is wrong, or no such consensus is installed.
         CapabilityError: long-term storage has no whole creates.
         CollectionError: the store's collections use another consensus.
         ChunkError: long-term storage did not answer.
@@ -81,36 +76,14 @@ async def open_async_collections(
         place = await run_whole(
             world,
             OPEN_POOL,
-            partial(_placed, path, world, settings),
-            lambda made: made.storage.close(),
+            partial(opened_place, path, world, settings),
+            CollectionPlace.close,
         )
     except BaseException:
         if environment is None:
             world.close()
         raise
     return AsyncCollections(place, closes=world if environment is None else None)
-
-
-def _placed(
-    path: Path | str, environment: Environment, chosen: CollectionSettings | None
-) -> CollectionPlace:
-    with closing(assembled(path, environment)) as assembly:
-        settings = chosen or collection_settings(assembly.settings)
-        storage = assembly.new_storage()
-        try:
-            consensus = ObjectConsensus(storage, environment)
-            check_choice(storage, settings.consensus)
-        except BaseException:
-            storage.close()
-            raise
-        return CollectionPlace(
-            storage=storage,
-            consensus=consensus,
-            environment=environment,
-            settings=settings,
-            store_id=assembly.manifest.store_id,
-            who=assembly.owner,
-        )
 
 
 class AsyncCollections(AsyncClosing):
@@ -295,7 +268,7 @@ class AsyncCollections(AsyncClosing):
         self._is_closed = True
         await asyncio.gather(*(handle.close() for handle in self._handles))
         await asyncio.gather(*(one.close() for one in self._open.values()))
-        await self._place.ask(self._place.storage.close)
+        await self._place.ask(self._place.close)
         if self._closes is not None:
             self._closes.close()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,7 @@ from siltstone.collections.consensus.object_names import (
     id_of,
 )
 from siltstone.collections.consensus_choice import CHOICE_NAME
-from siltstone.collections.place import CollectionPlace
+from siltstone.collections.place import OBJECTS, CollectionPlace
 from siltstone.collections.rows.open_part import check_whole
 from siltstone.collections.state.replay import replayed
 from siltstone.collections.state.rollups import floor_rollup
@@ -168,9 +168,16 @@ class CollectionCheck:
         if self._name is not None and life is Life.DROPPED:
             message = "its drop goes on, or was interrupted; to drop it again ends it"
             findings.append(self._finding("warning", message))
-        findings += self._gone(needed_of(look.states), listed)
+        findings += self._gone(self._needed(look.states), listed)
         findings += unneeded(listed, look.states, whole=look.problem is None)
         return findings
+
+    def _needed(self, states: Sequence[CollectionState]) -> Needed:
+        """Objects that must be there. Another consensus keeps entries and states elsewhere."""
+        needed = needed_of(states)
+        if self._place.settings.consensus != OBJECTS:
+            return replace(needed, entries={}, rollups={})
+        return needed
 
     def _listed(self) -> dict[str, int]:
         found = self._place.storage.list(collection_prefix(self._id))
@@ -220,7 +227,7 @@ class CollectionCheck:
         look = self._look()
         if look is None:
             return [self._finding("damage", "its entries are gone")]
-        now = needed_of(look.states)
+        now = self._needed(look.states)
         lost = absent(needed, {**listed, **there})
         return [
             Finding(severity="damage", where=name, message=_loss(length, lengths.get(name)))
@@ -237,7 +244,7 @@ class CollectionCheck:
     # --- what is read ---
 
     async def _read(self, look: _Look) -> AsyncIterator[Finding]:
-        needed, newest = needed_of(look.states), look.states[-1]
+        needed, newest = self._needed(look.states), look.states[-1]
         total = max(1, sum(part.length for part in needed.parts.values()))
         done = 0
         for step in self._small_steps(needed, look.tip, newest):

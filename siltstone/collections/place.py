@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
 from siltstone.collections.rows.encode_parts import PART_BYTES
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.consensus import Consensus
+from siltstone.core.consensus import ClosableConsensus, Consensus
 from siltstone.core.environment import Environment, own_pool
 from siltstone.store.settings.effective import EffectiveSettings
 
 T = TypeVar("T")
+
+OBJECTS: Final = "objects"
+"""The consensus that needs nothing but long-term storage."""
 
 REQUEST_THREADS: Final = 16
 """Requests in flight: entries, and parts that are written or read whole."""
@@ -33,6 +36,7 @@ class CollectionSettings:
         lease_ms: of readers, and of writers without a name that upload.
         garbage_delay_ms: how long parts stay for readers without a lease.
         consensus: what the collections of the store use, or will use from the first one on.
+        consensus_options: what it gets; may hold secrets.
     """
 
     part_bytes: int = PART_BYTES
@@ -40,7 +44,8 @@ class CollectionSettings:
     poll_max_s: float = 10.0
     lease_ms: int = 15 * 60 * 1000
     garbage_delay_ms: int = 15 * 60 * 1000
-    consensus: str = "objects"
+    consensus: str = OBJECTS
+    consensus_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def collection_settings(settings: EffectiveSettings) -> CollectionSettings:
@@ -53,6 +58,7 @@ def collection_settings(settings: EffectiveSettings) -> CollectionSettings:
         lease_ms=round(chosen.lease * 1000),
         garbage_delay_ms=round(settings.container.garbage_delay_s * 1000),
         consensus=chosen.consensus,
+        consensus_options=settings.consensus_options,
     )
 
 
@@ -60,8 +66,8 @@ class CollectionPlace:
     """Where the collections of one store are, and by what this process reaches them.
 
     Args:
-        storage: a client of long-term storage for callers that block; closed here.
-        consensus: orders the changes of each collection.
+        storage: a client of long-term storage for callers that block; closed by ``close``.
+        consensus: orders the changes of each collection; closed alike, if it can be.
         environment: gives time, randomness and threads.
         settings: of this process.
         store_id: of the store, 16 bytes.
@@ -102,6 +108,14 @@ class CollectionPlace:
     def work(self, call: Callable[[], T]) -> Awaitable[T]:
         """Run work on rows on a thread."""
         return self.environment.run_blocking(self._rows, call)
+
+    def close(self) -> None:
+        """Close consensus and storage, after their last use. Blocking."""
+        try:
+            if isinstance(self.consensus, ClosableConsensus):
+                self.consensus.close()
+        finally:
+            self.storage.close()
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Read bytes of an object. Blocking; raises ``ChunkError``."""

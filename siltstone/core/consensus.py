@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from siltstone.core.records.collection_entry import Diff, Rollup
 
@@ -229,4 +229,13 @@ class Consensus(Protocol):
         Returns:
             How many objects were deleted.
         """
+        ...
+
+
+@runtime_checkable
+class ClosableConsensus(Consensus, Protocol):
+    """A consensus that holds something besides long-term storage, such as a connection."""
+
+    def close(self) -> None:
+        """Give it back. Called once, after the last call of another method has ended."""
         ...

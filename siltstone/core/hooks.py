@@ -1,7 +1,8 @@
 """The hooks that a plugin implements, and how a plugin is found by its name.
 
-A plugin is an entry point in the group ``siltstone.bindings`` or ``siltstone.tier1``; its module
-implements the hook of its group. Only the configured plugin is imported, when the store opens.
+A plugin is an entry point in the group ``siltstone.bindings``, ``siltstone.tier1`` or
+``siltstone.consensus``; its module implements the hook of its group. Only the configured plugin is
+imported, when the store or its collections open.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import pluggy
 from pydantic import BaseModel, ValidationError
 
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.consensus import Consensus
+from siltstone.core.environment import Environment
 from siltstone.core.errors import SettingsError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.near_names import meant
@@ -29,12 +32,17 @@ Model = TypeVar("Model", bound=BaseModel)
 PROJECT = "siltstone"
 BINDINGS_GROUP = "siltstone.bindings"
 TIER1_GROUP = "siltstone.tier1"
+CONSENSUS_GROUP = "siltstone.consensus"
 
-BUILT_IN: Mapping[str, frozenset[str]] = {
-    BINDINGS_GROUP: frozenset({"azure", "gcs", "hdfs", "memory", "nfs", "s3"}),
-    TIER1_GROUP: frozenset({"file", "kafka", "memory"}),
+BUILT_IN: Mapping[str, Mapping[str, str]] = {
+    BINDINGS_GROUP: {
+        name: f"{BINDINGS_GROUP}.{name}.plugin"
+        for name in ("azure", "gcs", "hdfs", "memory", "nfs", "s3")
+    },
+    TIER1_GROUP: {name: f"{TIER1_GROUP}.{name}.plugin" for name in ("file", "kafka", "memory")},
+    CONSENSUS_GROUP: {"objects": "siltstone.collections.consensus.plugin"},
 }
-"""Plugins of this distribution. Nothing else that is installed can take their names."""
+"""Plugins of this distribution: name and module. Nothing that is installed can take their names."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
@@ -77,7 +85,35 @@ class Tier1Hooks:
         """Return the model of the settings of ``name``; see ``BindingHooks``."""
 
 
-_HOOKS = {BINDINGS_GROUP: BindingHooks, TIER1_GROUP: Tier1Hooks}
+class ConsensusHooks:
+    """Hooks of the group ``siltstone.consensus``."""
+
+    @hookspec(firstresult=True)
+    def siltstone_consensus(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        storage: ChunkStorage,
+        environment: Environment,
+    ) -> Consensus | None:
+        """Return the consensus called ``name`` of one store, or ``None`` if it is not yours.
+
+        Called once when the collections of a store open. ``settings`` is what stands under the
+        consensus's name in the section ``collections``. ``storage`` is a client of long-term
+        storage, and ``environment`` gives time and randomness; both stay open for as long as the
+        consensus is used, and are closed by others. One that holds more has a method ``close``.
+        """
+
+    @hookspec(firstresult=True)
+    def siltstone_settings(self, name: str) -> type[BaseModel] | None:
+        """Return the model of the settings of ``name``; see ``BindingHooks``."""
+
+
+_HOOKS = {
+    BINDINGS_GROUP: BindingHooks,
+    TIER1_GROUP: Tier1Hooks,
+    CONSENSUS_GROUP: ConsensusHooks,
+}
 
 
 def settings_error(
@@ -143,12 +179,13 @@ def _changed_ns(place: str) -> int:
 def _entry(group: str, name: str) -> EntryPoint:
     """The plugin of a name. One of our own is not looked for among all that is installed."""
     if name in BUILT_IN[group]:
-        return EntryPoint(name, f"{group}.{name}.plugin", group)
+        return EntryPoint(name, BUILT_IN[group][name], group)
     installed = _installed(group)
     found = [entry for entry in installed if entry.name == name]
     if not found:
-        known = ", ".join(sorted({entry.name for entry in installed}))
-        near = meant(name, (entry.name for entry in installed))
+        names = sorted({*BUILT_IN[group], *(entry.name for entry in installed)})
+        known = ", ".join(names)
+        near = meant(name, names)
         raise SettingsError(
             f"no plugin is called {name!r} in {group}{near or ';'} installed are: {known}"
         )
@@ -202,3 +239,21 @@ def load_fenced_log(name: str, settings: Mapping[str, Any], container: int) -> F
     if log is None:
         raise SettingsError(f"plugin {name!r} did not answer to its own name")
     return log  # type: ignore[no-any-return]
+
+
+def load_consensus(
+    name: str, settings: Mapping[str, Any], storage: ChunkStorage, environment: Environment
+) -> Consensus:
+    """Build the consensus ``name`` of a store. Raises like ``load_chunk_storage``.
+
+    Raises:
+        CapabilityError: long-term storage lacks what the consensus needs.
+    """
+    manager, entry = _plugins(CONSENSUS_GROUP, name, ConsensusHooks)
+    with _imports(entry):
+        consensus = manager.hook.siltstone_consensus(
+            name=name, settings=settings, storage=storage, environment=environment
+        )
+    if consensus is None:
+        raise SettingsError(f"plugin {name!r} did not answer to its own name")
+    return consensus  # type: ignore[no-any-return]

@@ -104,6 +104,7 @@ class EffectiveSettings:
         container: the settings of every container.
         metrics: what is measured, and where it is shown.
         collections: how collections are used.
+        consensus_options: what their consensus gets; may hold secrets.
     """
 
     file: Path
@@ -122,6 +123,7 @@ class EffectiveSettings:
     container: ContainerSettings
     metrics: MetricsSettings
     collections: CollectionsSection
+    consensus_options: Mapping[str, Any] = field(repr=False)
 
     @property
     def storage_place(self) -> Mapping[str, str]:
@@ -175,6 +177,7 @@ def load_settings(
         container=_container_settings(text, settings),
         metrics=_metrics(text, settings),
         collections=settings.collections,
+        consensus_options=resolved_options(settings.collections, file.parent),
     )
     wrong = shared_folder(
         {

@@ -277,7 +277,7 @@ class Reads(Section):
     )
 
 
-class CollectionsSection(Section):
+class CollectionsSection(PluginSection):
     """How this process uses collections."""
 
     part_size: Annotated[PositiveSize, AfterValidator(_part_size)] = Field(
@@ -300,11 +300,17 @@ class CollectionsSection(Section):
         description="how long a reader or an upload of a process that died keeps rows from being "
         "deleted, from 30s to 30d; a living process renews it three times in this time",
     )
-    consensus: Literal["objects"] = Field(
+    consensus: Text = Field(
         default="objects",
         description="what orders the appends of several processes. objects: names of objects on "
-        "long-term storage, each created once. It stays as it is from the first collection on",
+        "long-term storage, each created once; plugins add others, whose options stand under "
+        "their names. It stays as it is from the first collection on",
     )
+
+    @classmethod
+    def plugin_key(cls) -> str:
+        """See ``PluginSection``."""
+        return "consensus"
 
 
 class Deadlines(Section):

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from siltstone.core.errors import SettingsError
-from siltstone.core.hooks import BINDINGS_GROUP, TIER1_GROUP, plugin_settings
+from siltstone.core.hooks import BINDINGS_GROUP, CONSENSUS_GROUP, TIER1_GROUP, plugin_settings
 from siltstone.core.settings_reasons import in_order, reason_of
 from siltstone.store.settings.file import KeyPath, SettingsText
 
@@ -17,10 +17,15 @@ T = TypeVar("T")
 GROUPS: Final[Mapping[str, str]] = {
     "long_term_storage": BINDINGS_GROUP,
     "tier1": TIER1_GROUP,
+    "collections": CONSENSUS_GROUP,
 }
 """The section of each group of plugins."""
 
-_CHOOSERS: Final[Mapping[str, str]] = {"long_term_storage": "binding", "tier1": "log"}
+_CHOOSERS: Final[Mapping[str, str]] = {
+    "long_term_storage": "binding",
+    "tier1": "log",
+    "collections": "consensus",
+}
 
 
 def option_errors(

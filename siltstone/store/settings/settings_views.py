@@ -105,10 +105,11 @@ def _option_errors(text: SettingsText) -> list[SettingsError]:
 
 
 def _options(effective: EffectiveSettings, section: str) -> Iterator[ShownSetting]:
-    if section == "tier1":
-        name, options = effective.log, effective.log_options
-    else:
-        name, options = effective.binding, effective.binding_options
+    name, options = {
+        "long_term_storage": (effective.binding, effective.binding_options),
+        "tier1": (effective.log, effective.log_options),
+        "collections": (effective.collections.consensus, effective.consensus_options),
+    }[section]
     for error in option_errors(effective.text, section, name, options):
         raise error
     model = plugin_settings(GROUPS[section], name)

@@ -12,7 +12,6 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from siltstone.store.settings.model import LongTermStorage, Settings, Tier1
-from siltstone.store.settings.sections import PluginSection
 from siltstone.store.settings.units import format_size, format_time, parse_size, parse_time
 
 CHUNKS_FOLDER: Final = "chunks"
@@ -69,7 +68,7 @@ def settings_text(
     parts.append(_keys(Tier1, skip={"log"}))
     for name, info in Settings.model_fields.items():
         section = info.annotation
-        if name == "uuid" or not isinstance(section, type) or issubclass(section, PluginSection):
+        if name == "uuid" or not isinstance(section, type) or info.is_required():
             continue
         if issubclass(section, BaseModel) and section.model_fields:
             parts.append(f"\n# {(section.__doc__ or '').splitlines()[0]}\n")

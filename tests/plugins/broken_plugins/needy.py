@@ -17,3 +17,8 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> object:
 @hookimpl
 def siltstone_fenced_log(name: str, settings: Mapping[str, Any], container: int) -> object:
     return importlib.import_module("a_package_that_nobody_has")
+
+
+@hookimpl
+def siltstone_consensus(name: str, settings: Mapping[str, Any]) -> object:
+    return importlib.import_module("a_package_that_nobody_has")

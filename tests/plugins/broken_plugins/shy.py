@@ -16,3 +16,8 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> None:
 @hookimpl
 def siltstone_fenced_log(name: str, settings: Mapping[str, Any], container: int) -> None:
     return None
+
+
+@hookimpl
+def siltstone_consensus(name: str, settings: Mapping[str, Any]) -> None:
+    return None

@@ -63,7 +63,11 @@ def test_a_file_needs_only_to_say_where(tmp_path: Path) -> None:
         ("collections: {poll_max: 0s}", 3, "collections.poll_max: must be above 0"),
         ("collections: {lease: 10s}", 3, "collections.lease: must be from 30 s to 30 d"),
         ("collections: {lease: 31d}", 3, "collections.lease: must be from 30 s to 30 d"),
-        ("collections: {consensus: votes}", 3, "collections.consensus: input should be 'objects'"),
+        (
+            "collections: {consensus: ''}",
+            3,
+            "collections.consensus: string should have at least 1 character",
+        ),
         ("uuid: 7", 3, "uuid: not a uuid"),
         ("1: 2", 3, "1: a key must be plain text"),
         ("index: {path: '${NOPE}'}", 3, "index.path: the environment variable NOPE is not set"),
