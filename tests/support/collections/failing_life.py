@@ -88,12 +88,12 @@ class Fates:
             self.seen.append(" ".join([operation, *kinds]))
             is_it = len(self.seen) == self._number
         if self.is_dying:
-            raise _failed(operation, name, Outcome.UNKNOWN)
+            raise failed(operation, name, Outcome.UNKNOWN)
         if is_it and self._fate.endswith("for long"):
             self._away_until = self._clock.now + LONG_S
         if self._clock.now < self._away_until:
             is_lost = self._fate == "lost for long"
-            raise _failed(operation, name, Outcome.UNKNOWN if is_lost else Outcome.NOT_APPLIED)
+            raise failed(operation, name, Outcome.UNKNOWN if is_lost else Outcome.NOT_APPLIED)
         return self._failing(operation, name, action, torn) if is_it else action()
 
     def _failing(
@@ -106,28 +106,31 @@ class Fates:
         """The call that is meant."""
         match self._fate:
             case "refused":
-                raise _failed(operation, name, Outcome.NOT_APPLIED)
+                raise failed(operation, name, Outcome.NOT_APPLIED)
             case "lost reply":
                 action()
             case "torn" if torn is not None:
                 torn()
             case "late":
-                asyncio.get_running_loop().call_later(LATE_S, _quietly(action))
+                asyncio.get_running_loop().call_later(LATE_S, quietly(action))
             case "dies before":
                 self.is_dying = True
             case "dies after":
                 action()
                 self.is_dying = True
-        raise _failed(operation, name, Outcome.UNKNOWN)
+        raise failed(operation, name, Outcome.UNKNOWN)
 
 
-def _failed(operation: str, name: str, outcome: Outcome) -> ChunkUnavailableError:
+def failed(operation: str, name: str, outcome: Outcome) -> ChunkUnavailableError:
+    """What a caller is told who gets no answer."""
     return ChunkUnavailableError(
         "injected: no answer", chunk=name, operation=operation, outcome=outcome
     )
 
 
-def _quietly(action: Callable[[], object]) -> Callable[[], None]:
+def quietly(action: Callable[[], object]) -> Callable[[], None]:
+    """A call whose answer nobody gets."""
+
     def act() -> None:
         with suppress(SiltstoneError):
             action()
