@@ -98,10 +98,19 @@ async def append_alike(actor: Actor) -> None:
     await actor.append_shared(SHARED, 7)
 
 
-async def roll_up(actor: Actor) -> None:
+async def truncate(actor: Actor) -> None:
+    """A rollup is made at its time, and then all before it is deleted."""
     for sequence in range(7, 11):
         await actor.append(row_of(actor, str(sequence)), sequence, actor.who)
         await actor.world.sleep(1)
+    await collect(actor)
+
+
+async def replace(actor: Actor) -> None:
+    """Batches are merged, and then those that they were are deleted."""
+    await compact(actor)
+    await actor.world.sleep(1)
+    await collect(actor)
 
 
 async def collect(actor: Actor) -> None:
@@ -179,11 +188,15 @@ ACTS: dict[str, Act] = {
         create,
         drop,
         read,
-        roll_up,
+        replace,
         sweep,
+        truncate,
     )
 }
-PAIRS = list(product(sorted(ACTS), sorted(ACTS)))
+PAIRS = [
+    (first, second) for first, second in product(sorted(ACTS), sorted(ACTS)) if second != "read"
+]
+"""Who reads changes little for others: that is left to the soak."""
 
 
 @cache
