@@ -126,6 +126,7 @@ class ObjectConsensus:
                 raise LostDataError(
                     "what the newest entry of a collection needs is gone",
                     where=entry_name(collection_id, seqno),
+                    gone=self._gone(collection_id, seqno),
                 )
             looked = seqno
         raise ChunkUnavailableError(
@@ -276,6 +277,16 @@ class ObjectConsensus:
         if diffs is None or state is None:
             return None
         return Opened(tip=tip_of(entry), rollup=rollup, state=state, diffs=diffs)
+
+    def _gone(self, collection_id: bytes, seqno: int) -> str:
+        """The first object on the way from an entry to its rollup that is not there; for people."""
+        entry = newest = self._files.entry(collection_id, seqno)
+        while entry is not None and newest is not None and entry.base > newest.rollup.seqno:
+            seqno = entry.base
+            entry = self._files.entry(collection_id, seqno)
+        if entry is None or newest is None:
+            return entry_name(collection_id, seqno)
+        return rollup_name(collection_id, newest.rollup)
 
     def _back_to(self, entry: Entry, above: int) -> tuple[Diff, ...] | None:
         """The diffs above a seqno up to those of an entry; ``None`` if one is gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from siltstone.collections.rows.part_file import (
 from siltstone.collections.rows.row_schema import RowSchema
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import KIB, MIB, Buffer
-from siltstone.core.errors import CorruptDataError
+from siltstone.core.errors import ChunkOffsetError, CorruptDataError
 from siltstone.core.records.collection_part import CollectionPart, PartFlags
 from siltstone.core.records.collection_part_sums import GroupSums, decode_part_sums
 
@@ -304,7 +305,10 @@ class _Pieces:
 
 
 def _read_exactly(read: Read, offset: int, length: int, where: str) -> memoryview:
-    data: Any = read(offset, length) if length >= 0 and offset >= 0 else b""
+    data: Any = b""
+    if length >= 0 and offset >= 0:
+        with suppress(ChunkOffsetError):  # The object ends before that.
+            data = read(offset, length)
     if len(data) != length:
         raise CorruptDataError(
             "part is cut", where=where, offset=offset, wanted=length, found=len(data)
