@@ -221,7 +221,16 @@ def test_calls_of_every_kind_meet_faults() -> None:
         "delete_many rollups",
         "list parts",
     }
-    assert len(FATES) == 9
+    assert len(FATES) == 10
+
+
+def test_a_collector_that_dies_at_any_deletion_is_followed_by_another() -> None:
+    calls = prepared("collect").play()
+    deletions = [n for n, call in enumerate(calls, 1) if call.startswith("delete_many")]
+    assert len(deletions) >= 3, "parts, rollups, entries"
+    for number in deletions:
+        for fate in ("dies torn", "dies after"):
+            prepared("collect").play(number, fate)
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))

@@ -19,6 +19,7 @@ from siltstone.core.errors import (
     OutcomeUnknownError,
     SiltstoneError,
 )
+from siltstone.core.storage.optional_verbs import delete_many
 from siltstone.testing.virtual_time import Clock, VirtualEnvironment
 from tests.support.collections.collections_world import (
     NAME,
@@ -34,13 +35,15 @@ FATES: Final = (
     "lost call",
     "lost reply",
     "torn",
+    "dies torn",
     "late",
     "dies before",
     "dies after",
     "refused for long",
     "lost for long",
 )
-"""What becomes of a call; for long means all calls from it on, until no commit may try any more."""
+"""What becomes of a call; for long means all calls from it on, until no commit may try any more. A
+torn one does half: of an object half of the bytes are there, of many objects half are deleted."""
 
 LATE_S: Final = 40.0
 LONG_S: Final = 70.0
@@ -72,7 +75,18 @@ class Fates:
 
     def watch(self, opener: Opener) -> None:
         """Count the calls of a process, and fail one."""
+        inner = opener.storage.inner
+
+        def deleted(names: Sequence[str]) -> Any:
+            return self._fated(
+                "delete_many",
+                " ".join(names[:1]),
+                lambda: delete_many(inner, names),
+                torn=lambda: delete_many(inner, names[: (len(names) + 1) // 2]),
+            )
+
         opener.storage._fated = self._fated  # type: ignore[method-assign]
+        opener.storage.delete_many = deleted  # type: ignore[method-assign]
 
     def _fated(
         self,
@@ -111,6 +125,10 @@ class Fates:
                 action()
             case "torn" if torn is not None:
                 torn()
+            case "dies torn":
+                self.is_dying = True
+                if torn is not None:
+                    torn()
             case "late":
                 asyncio.get_running_loop().call_later(LATE_S, quietly(action))
             case "dies before":
