@@ -108,6 +108,23 @@ async def test_the_since_moves_as_far_as_bookmarks_and_readers_let_it() -> None:
         assert held.value.holder == "the upper"
 
 
+async def test_readers_that_come_and_go_let_the_since_move() -> None:
+    """At any time one of them is there, and each holds only what it reads."""
+    async with CollectionsWorld() as world:
+        opener = await world.create(history=3)
+        gusts = await opener.collection()
+        await gusts.append(rows(("a", 0)))
+        before = await gusts.snapshot(lease=True)
+        for number in range(1, 40):
+            await gusts.append(rows(("a", number)))
+            after = await (await world.open().collection()).snapshot(lease=True)
+            await before.close()
+            before = after
+            info = await gusts.info()
+            assert info.since == max(0, number - 2), "the one that is there reads a later time"
+            assert len(info.readers) == 1
+
+
 async def test_history_is_as_long_as_the_collection_says() -> None:
     async with CollectionsWorld() as world:
         opener = await world.create(history=3)

@@ -104,6 +104,26 @@ async def test_a_sequence_below_the_last_one_is_refused() -> None:
         assert await shown(gusts) == [("a", 1), ("b", 2)]
 
 
+async def test_an_append_is_refused_after_a_later_sequence_landed_late() -> None:
+    """The caller of that one left, so nobody knows of it. No success is told that was none."""
+    async with CollectionsWorld() as world:
+        opener = await world.create()
+        loader = (await opener.collection()).writer("loader")
+        await loader.append(rows(("a", 1)), sequence=0)
+        follower = world.open()
+        late = (await follower.collection()).writer("loader")
+        opener.environment.latency = lambda pool, chance: 20.0
+        left = asyncio.ensure_future(loader.append(rows(("c", 3)), sequence=5))
+        await world.sleep(25)  # Its rows were encoded after 20 seconds, and it lands after 30.
+        left.cancel()
+        assert await shown(await world.open().collection()) == [("a", 1)]
+        follower.environment.latency = lambda pool, chance: 30.0
+        with pytest.raises(CollectionSequenceError) as refused:
+            await late.append(rows(("b", 2)), sequence=3)
+        assert refused.value.last_sequence == 5
+        assert await shown(await world.open().collection()) == [("a", 1), ("c", 3)]
+
+
 async def test_a_writer_continues_where_another_process_ended() -> None:
     async with CollectionsWorld() as world:
         opener = await world.create()
