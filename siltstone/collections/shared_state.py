@@ -151,6 +151,10 @@ class SharedState:
             ClosedError: the collection was closed.
         """
         self._check_open()
+        return await self._newest()
+
+    async def _newest(self) -> CollectionState:
+        """Refresh; also for what was asked for before ``close``."""
         self._moment += 1
         began = self._moment
         while self._certain < began:
@@ -206,7 +210,7 @@ class SharedState:
 
     async def _work(self) -> None:
         try:
-            while self._waiting:
+            while self._still_waiting():
                 await self._attempt()
         except Exception as error:
             if not self._fail_all(error):
@@ -217,6 +221,11 @@ class SharedState:
             self._waiting = []
             self._worker = None
 
+    def _still_waiting(self) -> bool:
+        """Forget commands that were answered; return whether others are left."""
+        self._waiting = [one for one in self._waiting if not one.answer.done()]
+        return bool(self._waiting)
+
     async def _attempt(self) -> None:
         """Run the commands that wait on the newest state, and commit what they change."""
         pause_s = self._lost.pause_s(self._place.environment.random())
@@ -224,7 +233,7 @@ class SharedState:
             await self._place.environment.sleep(pause_s)
         if self._races >= RACES_MAX and not await self._refreshed():
             return
-        self._waiting = [one for one in self._waiting if not one.answer.done()]
+        self._still_waiting()
         now_ms = self._place.now_ms()
         before = self.state
         after, joined = self._joined(before, now_ms)
@@ -257,7 +266,7 @@ class SharedState:
     async def _refreshed(self) -> bool:
         """Look what is the newest state; fail all that waits if that cannot be had."""
         try:
-            await self.refresh()
+            await self._newest()
         except SiltstoneError as error:
             self._fail_all(error)
             return False
@@ -314,12 +323,10 @@ class SharedState:
 
     def _fail_all(self, error: Exception) -> bool:
         """Fail all that waits; return whether anything did."""
-        failed = [request for request in self._waiting if not request.answer.done()]
-        for request in failed:
+        is_any = self._still_waiting()
+        for request in self._waiting:
             _fail(request, error)
-        return bool(failed)
-
-    # --- news ---
+        return is_any
 
     async def _look(self) -> None:
         try:

@@ -280,3 +280,20 @@ async def test_a_handle_takes_rows_of_a_schema_that_others_widened() -> None:
             await mine.append([{"k": "a", "v": 1, "x": 2}])
         table = await (await other.snapshot()).to_arrow()
         assert table.to_pylist() == [{"k": "a", "v": 1, "w": 2}]
+
+
+async def test_a_close_lets_an_append_end_that_lost_its_races() -> None:
+    """After two of them it looks what is newest, also while the collection is being closed."""
+    async with CollectionsWorld() as world:
+        opener = await world.create()
+        gusts = await opener.collection()
+        rival = await world.open().collection()
+        opener.environment.latency = lambda pool, chance: 1.0  # half of it until the effect
+        append = asyncio.create_task(gusts.append(rows(("a", 1))))
+        await world.sleep(0.2)
+        await rival.append(rows(("b", 2)))
+        await world.sleep(1.0)
+        await rival.append(rows(("b", 2)))
+        await opener.collections.close()
+        assert (await append).time == 2
+        assert await shown(rival) == [("a", 1), ("b", 2), ("b", 2)]
