@@ -15,6 +15,7 @@ from siltstone.collections.rows.merge import merge_runs
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.compaction_plan import BatchMerge, plan, plan_whole
 from siltstone.collections.state.merges import replace_batches
+from siltstone.collections.state.part_names import names_in, part_name
 from siltstone.collections.state.refusals import check_open
 from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.stored_schema import schemas_of
@@ -113,7 +114,8 @@ class Compactor:
             return await self._written_and_put(merge, parts)
         except ChunkNotFoundError as error:
             newer = await self._shared.refresh()
-            if set(merge.inputs) & set(newer.batches.items):
+            missing = part_name(error.chunk)  # Others may have merged some of the inputs alone.
+            if any(missing in names_in(batch) for batch in newer.batches.items):
                 raise LostDataError(
                     "rows of a collection are gone", where=error.chunk, collection=state.id.hex()
                 ) from error

@@ -10,7 +10,7 @@ import pytest
 
 from siltstone.core.errors import LostDataError
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
-from siltstone.testing.virtual_time import jittered
+from siltstone.testing.virtual_time import instant, jittered
 from tests.support.collections.collections_world import (
     SETTINGS,
     CollectionsWorld,
@@ -210,3 +210,27 @@ async def test_a_process_that_waits_for_room_compacts_what_others_left() -> None
         done = await later.append(rows(("a", 1)))
         assert done.time == 1_000
         assert (await later.info()).batches < 900
+
+
+async def test_a_compaction_whose_inputs_were_merged_in_part_tells_of_no_loss() -> None:
+    async with CollectionsWorld() as world:
+        await world.create()
+        writer = world.open()
+        gusts = await writer.collection()
+        for first in (0, 1_000):
+            await gusts.append(many_rows(1_000, first))
+        faster, slower = world.open(), world.open()
+        theirs, mine = await faster.collection(), await slower.collection()
+        faster.environment.latency = lambda pool, chance: 0.2
+        two = asyncio.create_task(theirs.compact())
+        await world.sleep(0.25)  # It has looked, and merges the first two.
+        await gusts.append(many_rows(1_000, 2_000))
+        await writer.collections.close()
+        slower.environment.latency = lambda pool, chance: 1.2  # It reads when both are gone.
+        three = asyncio.create_task(mine.compact())
+        await two
+        faster.environment.latency = instant
+        assert await theirs.collect() == 2
+        await three
+        assert (await mine.info()).batches == 1
+        assert await shown(mine) == pairs_of(many_rows(3_000))
