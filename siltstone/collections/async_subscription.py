@@ -13,6 +13,7 @@ from siltstone.collections.async_snapshot import Shown, splits_at
 from siltstone.collections.missing_parts import PLANS_MAX, state_without, too_slow
 from siltstone.collections.part_objects import pieces_of
 from siltstone.collections.place import CollectionPlace
+from siltstone.collections.read_times import time_before
 from siltstone.collections.reader_lease import ReaderLease
 from siltstone.collections.rows.changes import read_changes
 from siltstone.collections.rows.part_file import part_fields
@@ -158,7 +159,7 @@ class AsyncSubscription(AsyncClosing):
                 raise SinceError(
                     "history is gone",
                     collection=name_of(state),
-                    as_of=self.frontier,
+                    as_of=time_before(self.frontier),
                     since=batch.since,
                 )
             if found and rows + batch.rows > ROWS_MAX:

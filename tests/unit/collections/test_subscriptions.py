@@ -282,8 +282,9 @@ async def test_times_that_became_one_are_not_told_twice() -> None:
             await gusts.append(rows(("a", number)))
         await gusts.advance_since(3)
         await gusts.compact()
-        with pytest.raises(SinceError):
+        with pytest.raises(SinceError) as caught:
             await anext(listener)
+        assert caught.value.as_of < caught.value.since
 
 
 async def test_a_lease_that_ended_is_told() -> None:
