@@ -1,6 +1,7 @@
 """Plays seeds.
 
-``python -m tests.simulation SEED [SEED ...] [--count N] [--kafka] [--short] [--trace]``
+``python -m tests.simulation SEED [SEED ...] [--count N] [--kafka] [--short] [--collections]
+[--trace]``
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1, help="this many seeds from each on")
     parser.add_argument("--kafka", action="store_true", help="logs in a model of Kafka")
     parser.add_argument("--short", action="store_true", help="owners that live for seconds")
+    parser.add_argument("--collections", action="store_true", help="a story of collections")
     parser.add_argument("--trace", action="store_true", help="print everything that happened")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.CRITICAL)
     for first in arguments.seeds:
         for seed in range(first, first + arguments.count):
             begin = time.perf_counter()
-            played = play(seed, kafka=arguments.kafka, short=arguments.short)
+            played = play(
+                seed,
+                kafka=arguments.kafka,
+                short=arguments.short,
+                collections=arguments.collections,
+            )
             if arguments.trace:
                 sys.stdout.write("\n".join(played.lines) + "\n")
             sys.stdout.write(

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from tests.simulation.collections.story import CollectionStory
+from tests.simulation.collections.world import CollectionWorld
 from tests.simulation.short_lives import ShortLives
 from tests.simulation.story import Story
 from tests.simulation.world import World
@@ -25,7 +27,7 @@ class Played:
         lines: its trace.
         digest: a hash of that.
         acknowledged: plain appends that were acknowledged.
-        epochs: how many owners opened.
+        epoch: how many owners opened; of collections, how many processes there were.
     """
 
     lines: list[str]
@@ -34,40 +36,65 @@ class Played:
     epoch: int
 
 
-def replay_command(seed: int, *, kafka: bool = False, short: bool = False) -> str:
+def replay_command(
+    seed: int, *, kafka: bool = False, short: bool = False, collections: bool = False
+) -> str:
     """How to see a run again."""
-    choices = f"{' --kafka' * kafka}{' --short' * short}"
+    choices = f"{' --kafka' * kafka}{' --short' * short}{' --collections' * collections}"
     return f"python -m tests.simulation {seed}{choices} --trace"
 
 
-def play(seed: int, *, kafka: bool = False, short: bool = False) -> Played:
+def play(
+    seed: int, *, kafka: bool = False, short: bool = False, collections: bool = False
+) -> Played:
     """Play a seed; what goes wrong is raised with the command that repeats it.
 
     Args:
         seed: of the run.
         kafka: whether the logs are in a model of Kafka.
         short: whether its owners live for seconds.
+        collections: whether it is a story of collections, which have no owner.
     """
+    command = replay_command(seed, kafka=kafka, short=short, collections=collections)
+    if collections:
+        return _play_collections(seed, command)
     world = World(seed, kafka=kafka)
-    try:
-        with _no_collection(), processor_limit(SEED_S):
-            _run(world, ShortLives(world) if short else Story(world))
-    except Exception as group:  # noqa: BLE001 - told with its seed, and raised
-        error = _innermost(group)
-        error.add_note(
-            f"seed {seed}; to see it again: {replay_command(seed, kafka=kafka, short=short)}"
-        )
-        for line in world.trace.lines[-12:]:
-            error.add_note(line)
-        raise error from None
-    finally:
-        world.close()
+    with _told(world, command):
+        _run(world, ShortLives(world) if short else Story(world))
     return Played(
         lines=world.trace.lines,
         digest=world.trace.digest,
         acknowledged=sum(ledger.acknowledged for ledger in world.ledgers),
         epoch=max(ledger.epoch for ledger in world.ledgers),
     )
+
+
+def _play_collections(seed: int, command: str) -> Played:
+    world = CollectionWorld(seed)
+    with _told(world, command):
+        _run(world, CollectionStory(world))
+    return Played(
+        lines=world.trace.lines,
+        digest=world.trace.digest,
+        acknowledged=sum(ledger.acknowledged for ledger in world.ledgers.values()),
+        epoch=len(world.processes),
+    )
+
+
+@contextmanager
+def _told(world: World | CollectionWorld, command: str) -> Iterator[None]:
+    """Run a seed within its limit; add the command that repeats it to what goes wrong."""
+    try:
+        with _no_collection(), processor_limit(SEED_S):
+            yield
+    except Exception as group:  # noqa: BLE001 - told with its seed, and raised
+        error = _innermost(group)
+        error.add_note(f"seed {world.seed}; to see it again: {command}")
+        for line in world.trace.lines[-12:]:
+            error.add_note(line)
+        raise error from None
+    finally:
+        world.close()
 
 
 @contextmanager
@@ -81,7 +108,7 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _run(world: World, story: Story) -> None:
+def _run(world: World | CollectionWorld, story: Story | CollectionStory) -> None:
     runner = asyncio.Runner(loop_factory=world.loop)
     runner.get_loop().set_exception_handler(world.unheard)
     try:
