@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.simulation.age_mutants import AGE_MUTANTS
+from tests.simulation.collection_mutants import COLLECTION_MUTANTS
 from tests.simulation.engine_mutants import ENGINE_MUTANTS
 from tests.simulation.kafka_mutants import KAFKA_MUTANTS
 from tests.simulation.life_mutants import LIFE_MUTANTS
@@ -25,7 +26,14 @@ ROOT = Path(__file__).parents[2]
 SEEDS_MAX = 200
 PROCESSOR_S_MAX = 1_000
 
-MUTANTS = (*ENGINE_MUTANTS, *AGE_MUTANTS, *LOG_MUTANTS, *KAFKA_MUTANTS, *LIFE_MUTANTS)
+MUTANTS = (
+    *ENGINE_MUTANTS,
+    *AGE_MUTANTS,
+    *LOG_MUTANTS,
+    *KAFKA_MUTANTS,
+    *LIFE_MUTANTS,
+    *COLLECTION_MUTANTS,
+)
 
 
 def seeds_until_seen(mutant: Mutant, seeds: int = SEEDS_MAX) -> int | None:
