@@ -199,7 +199,8 @@ APPEND_MUTANTS = (
         "collections/garbage.py",
         """        await self._objects.delete(garbage.parts)
         return garbage.through""",
-        """        self._later = asyncio.ensure_future(self._objects.delete(garbage.parts))
+        """        await self._shared.run(partial(note_collected, through=garbage.through))
+        await self._objects.delete(garbage.parts)
         return garbage.through""",
     ),
 )

@@ -180,7 +180,7 @@ class Follower(Actor):
         try:
             if frontier is None and self.chance.random() < 0.5:
                 return await gusts.subscribe()
-            return await gusts.listen(frontier, lease=self.chance.random() < 0.7)
+            return await gusts.listen(frontier, lease=self.chance.random() < 0.5)
         except SinceError as error:
             self.ledger.refused_time(error.as_of, error.since)
         except UNANSWERED as error:
@@ -209,7 +209,7 @@ class Follower(Actor):
             else:
                 self.ledger.read_changes(table, changes.lower, changes.upper)
             self.note(f"followed to {changes.upper}, lease: {has_lease}")
-            if self.chance.random() < 0.1:
+            if self.chance.random() < 0.2:
                 await self.host.process.sleep(3 * self.host.world.lease_s * self.chance.random())
 
     def _ended(self, error: SiltstoneError, *, has_lease: bool) -> None:

@@ -144,7 +144,7 @@ class CollectionWorld:
             "garbage.AGE_STEP": 1,
             "rows.encode_parts.INLINE_BYTES": inline,
             "async_writer.INLINE_BYTES": inline,
-            "async_writer.UNNAMED_LEASE_MS": choice((30_000, 3_600_000)),
+            "async_writer.UNNAMED_LEASE_MS": choice((1_000, 3_600_000)),
             "state.compaction_plan.LEVEL_BYTES": choice((256, KIB)),
             "state.compaction_plan.LEVEL_FACTOR": choice((3, 8)),
             "consensus.entry_plan.REPEATED_BYTES_MAX": choice((1, 2 * KIB, 64 * KIB)),

@@ -123,7 +123,8 @@ class LoaderActor(Actor):
             return
         except (*UNANSWERED, BatchExpiredError) as error:
             self.note(f"{attempt}: {error}")
-            self.excuse(error)
+            if loader.sequence == sequence:  # Else others have gone on, and no row tells of it.
+                self.excuse(error)
             return
         else:
             ledger.acknowledged_appends((attempt,), done.time, done.upper, known)
