@@ -92,8 +92,9 @@ class CollectionWeather:
 class _Request:
     """One request on its way."""
 
-    def __init__(self, action: Callable[[], Any]) -> None:
+    def __init__(self, action: Callable[[], Any], after: Callable[[], None] | None) -> None:
         self._action = action
+        self._after = after
         self.is_done = False
         self.result: Any = None
         self.error: Exception | None = None
@@ -105,6 +106,8 @@ class _Request:
         except Exception as error:  # noqa: BLE001 - told to the sender
             self.error = error
         self.is_done = True
+        if self._after is not None:
+            self._after()
 
 
 class SentRequests(FaultyChunkStorage):
@@ -116,6 +119,7 @@ class SentRequests(FaultyChunkStorage):
         clock: the time.
         loop: on which requests arrive.
         note: told of each request.
+        deleted: called when parts were deleted.
 
     Attributes:
         busy_until: the time, in seconds of the clock, at which the last request has arrived.
@@ -128,8 +132,10 @@ class SentRequests(FaultyChunkStorage):
         clock: Clock,
         loop: AbstractEventLoop,
         note: Callable[[str], None],
+        deleted: Callable[[], None],
     ) -> None:
         super().__init__(inner)
+        self._deleted = deleted
         self._weather = weather
         self._clock = clock
         self._loop = loop
@@ -155,7 +161,8 @@ class SentRequests(FaultyChunkStorage):
             if torn is not None:
                 torn()
             raise _failure(operation, name, fate)
-        request = _Request(action)
+        has_parts = operation.startswith("delete") and "/parts/" in name
+        request = _Request(action, self._deleted if has_parts else None)
         self._note(f"{operation} {name} {fate.value} in {before_s:.3f}")
         self.busy_until = max(self.busy_until, self._clock.now + before_s)
         self._loop.call_later(before_s, request.arrive, context=Context())

@@ -9,8 +9,10 @@ end all drains, and nothing is left that nothing names.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from tests.simulation.collections.end import bring_to_an_end
+from tests.simulation.collections.held import check_held
 from tests.simulation.collections.host import CollectionHost
 from tests.simulation.collections.ledger import CollectionLedger
 from tests.simulation.collections.service import CALM
@@ -41,6 +43,8 @@ class CollectionStory:
         self.world = world
         self.chance = world.chance
         self.hosts: list[CollectionHost] = []
+        outside = world.calm_place(world.process("witness", in_steps=False))
+        world.witness = partial(check_held, outside)
 
     async def run(self) -> None:
         """Play it to its end, and check that."""
@@ -111,7 +115,10 @@ class CollectionStory:
         ledgers[name] = CollectionLedger(name, times, history, keeps)
 
     def _check(self) -> None:
-        """Raise what a process found."""
+        """Raise what a process found, and look at what rows hold."""
+        self.world.witness()
+        if self.world.broken:
+            raise ViolationError(f"when parts were deleted: {self.world.broken}")
         for host in list(self.hosts):
             if host.task.done():
                 self.hosts.remove(host)

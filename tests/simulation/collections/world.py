@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any
@@ -22,6 +23,7 @@ from siltstone.testing.virtual_time import START_S, Clock
 from tests.simulation.collections.ledger import CollectionLedger
 from tests.simulation.collections.process import CollectionLoop, CollectionProcess
 from tests.simulation.collections.service import CollectionWeather, SentRequests
+from tests.simulation.facts import ViolationError
 from tests.simulation.world import Trace
 
 SCHEMA = pyarrow.schema(
@@ -40,6 +42,8 @@ class CollectionWorld:
         is_peaceful: whether no request fails, no process dies or stops, and no clock jumps.
         lease_s: seconds that leases last.
         ledgers: of the collections that were ever asked for, by their names.
+        witness: looks at the bucket from outside whenever parts were deleted.
+        broken: what it saw that must not be.
     """
 
     def __init__(self, seed: int) -> None:
@@ -57,6 +61,8 @@ class CollectionWorld:
         self.ledgers: dict[str, CollectionLedger] = {}
         self.processes: list[CollectionProcess] = []
         self.failures_unheard: list[str] = []
+        self.witness: Callable[[], None] = lambda: None
+        self.broken: list[str] = []
         self._clients: list[SentRequests] = []
         self._loop: CollectionLoop | None = None
         self._patched = pytest.MonkeyPatch()
@@ -89,11 +95,19 @@ class CollectionWorld:
         """Collections as a process has them, whose requests may fail."""
         assert self._loop is not None, "the loop runs"
         note = partial(self.trace.note, process.name)
-        sent = SentRequests(self.bare_storage(), self.weather, self.clock, self._loop, note)
+        sent = SentRequests(
+            self.bare_storage(), self.weather, self.clock, self._loop, note, self._look
+        )
         self._clients.append(sent)
         retries = Retries(attempts=self.attempts, deadline_s=10.0, throttled=True)
         storage = RetryingChunkStorage(sent, process, retries)
         return self._placed(process, storage, compacts=self.chance.random() < 0.7)
+
+    def _look(self) -> None:
+        try:
+            self.witness()
+        except ViolationError as error:
+            self.broken.append(str(error))
 
     def calm_place(self, process: CollectionProcess) -> CollectionPlace:
         """Collections as a process has them whose requests never fail, and take no time."""
