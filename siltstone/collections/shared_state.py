@@ -160,6 +160,7 @@ class SharedState:
         while self._certain < began:
             if self._looking is None:
                 self._looking = asyncio.ensure_future(self._look())
+                self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
             await asyncio.shield(self._looking)
         return self.state
 
@@ -205,8 +206,6 @@ class SharedState:
         tasks = {task for task in (self._worker, self._looking, self._polling) if task is not None}
         if tasks:
             await asyncio.wait(tasks)
-
-    # --- one entry after the other ---
 
     async def _work(self) -> None:
         try:
@@ -341,6 +340,7 @@ class SharedState:
         if self._polling is None:
             self._polled_s = self._place.environment.monotonic()
             self._polling = asyncio.ensure_future(self._ask_for_news())
+            self._polling.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._polling)
 
     async def _ask_for_news(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 from random import Random
 
@@ -309,3 +310,19 @@ async def test_a_snapshot_costs_two_requests_and_its_parts() -> None:
         before = len(opener.storage.calls)
         await shown(gusts)
         assert len(opener.storage.calls) - before <= 4, "the part is small: one or two reads"
+
+
+async def test_a_look_that_fails_after_its_caller_was_cancelled_is_nobodys_failure() -> None:
+    async with CollectionsWorld() as world:
+        opener = await world.create()
+        gusts = await opener.collection()
+        heard: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, facts: heard.append(facts))
+        opener.environment.latency = lambda pool, chance: 1.0
+        opener.storage.plan = lambda call: Fate.REFUSED
+        asked = asyncio.create_task(gusts.info())
+        await world.sleep(0.1)
+        asked.cancel()
+        await world.sleep(2)
+        gc.collect()
+        assert heard == []
