@@ -163,7 +163,6 @@ class Batcher(Actor):
         batches = self.chance.sample(ledger.batches, count)
         attempts = tuple(batch.attempt for batch in batches)
         expected = ledger.upper if self.chance.random() < 0.2 else None
-        is_first = not any(attempt.tries for attempt in attempts)
         known = ledger.known()
         for attempt in attempts:
             attempt.tries += 1
@@ -177,6 +176,7 @@ class Batcher(Actor):
             ledger.refused_upper(None, error.expected, error.current, known)
         except BatchExpiredError as error:
             self.note(f"batches {numbers}: {error}")
+            is_first = all(attempt.tries == 1 for attempt in attempts)  # Others may come between.
             if is_first and all(batch.is_kept() for batch in batches):
                 self.need_trouble(error)
         except UNANSWERED as error:
