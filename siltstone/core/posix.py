@@ -38,6 +38,9 @@ _statx.argtypes = (
     ctypes.c_void_p,
 )
 
+_GET_GENERATION = 0x80087601
+"""``FS_IOC_GETVERSION``."""
+
 _AT_EMPTY_PATH = 0x1000
 _STATX_NLINK = 0x04
 
@@ -154,6 +157,14 @@ class FileCalls(Protocol):
 
         Not by ``fstat``: once times were asked for, the next write notes the time in the journal of
         the file system (multigrain timestamps, from Linux 6.13 on), and takes a third longer.
+        """
+        ...
+
+    def identity(self, fd: int) -> tuple[int, ...] | None:
+        """What tells an open file or folder from every other that is or was there.
+
+        Device, number, and generation: a number is used again when its file is gone, a generation
+        is not. ``None`` where the file system tells no generation, such as NFS.
         """
         ...
 
@@ -292,6 +303,17 @@ class SystemFileCalls:
                 raise OSError(number, os.strerror(number))
             return os.fstat(fd).st_nlink
         return _statx_answer.words[4]
+
+    def identity(self, fd: int) -> tuple[int, ...] | None:
+        """``fstat`` and ``FS_IOC_GETVERSION``."""
+        answer = bytearray(8)
+        try:
+            fcntl.ioctl(fd, _GET_GENERATION, answer)
+        except OSError:
+            return None
+        generation = int.from_bytes(answer, "little")
+        status = os.fstat(fd)
+        return (status.st_dev, status.st_ino, generation) if generation else None
 
     def stat(self, path: PathName, *, dir_fd: int | None = None) -> os.stat_result:
         """``os.stat`` that does not follow a symbolic link."""

@@ -314,8 +314,7 @@ class NfsChunkStorage:
                     ) from error
                 try:
                     self._fill(fd, write)
-                    for folder in reversed(chain):
-                        self._calls.fsync(folder)
+                    self._tree.sync(chain)
                 except OSError as error:
                     raise self._undone(error, place, chain[-1]) from error
         except FileNotFoundError:

@@ -20,6 +20,8 @@ from siltstone.core.posix import FileCalls, PathName, sync_folder
 T = TypeVar("T")
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+DURABLE_MAX = 10_000
+"""Names of folders that are remembered."""
 RACES_MAX = 16
 """How often a folder that others remove while we make it is made again."""
 
@@ -41,6 +43,7 @@ class Tree:
         self._users = 0
         self._is_closed = False
         self._walks_only = False
+        self._durable: set[tuple[tuple[int, ...] | None, tuple[int, ...] | None]] = set()
 
     def check_open(self) -> None:
         """Raise ``ClosedError`` after ``close``."""
@@ -107,6 +110,24 @@ class Tree:
             with self._lock:
                 self._users -= 1
                 self._release()
+
+    def sync(self, chain: Sequence[int]) -> None:
+        """Make what is in the last folder of a chain durable, and the names of the folders.
+
+        A name that this object made durable before is left out, as long as it leads to the same
+        folder: each sync makes a disk write out what it has in memory, also where nothing changed.
+        """
+        self._calls.fsync(chain[-1])
+        known = [self._calls.identity(folder) for folder in chain]
+        for depth in range(len(chain) - 2, -1, -1):
+            name = known[depth], known[depth + 1]
+            if name in self._durable:
+                continue
+            self._calls.fsync(chain[depth])
+            if None not in name:
+                if len(self._durable) >= DURABLE_MAX:
+                    self._durable.clear()
+                self._durable.add(name)
 
     def fresh(self, look: Callable[[], T], folder: int) -> T:
         """Return what ``look`` finds in ``folder``, and look twice where it finds nothing.

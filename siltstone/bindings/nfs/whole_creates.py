@@ -176,8 +176,7 @@ class WholeCreator:
                 except OSError as error:
                     self._check_ours(error, name, leaf, chain[-1], draft)
                 with translated(name, "create", Effect.BEGUN):
-                    for folder in reversed(chain):
-                        self._calls.fsync(folder)
+                    self._tree.sync(chain)
         except FileNotFoundError:
             return False
         except OSError as error:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 KINDS = (
     "open", "close", "pwritev", "preadv", "fdatasync", "fsync", "fstatvfs", "fstat", "stat",
     "ftruncate", "posix_fallocate", "fchmod", "flock", "scandir", "mkdir", "rmdir", "unlink",
-    "link", "links", "rename", "write_out", "free_memory",
+    "link", "links", "identity", "rename", "write_out", "free_memory",
 )  # fmt: skip
 """The names of all calls, as ``fail_call`` and ``calls`` know them."""
 
@@ -183,6 +183,10 @@ class FileLayer:
     def links(self, fd: int) -> int:
         """``FileCalls.links``."""
         return self._call("links", fd, lambda: self.inner.links(fd))
+
+    def identity(self, fd: int) -> tuple[int, ...] | None:
+        """``FileCalls.identity``."""
+        return self._call("identity", fd, lambda: self.inner.identity(fd))
 
     def stat(self, path: PathName, *, dir_fd: int | None = None) -> os.stat_result:
         """``FileCalls.stat``."""

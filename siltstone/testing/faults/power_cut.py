@@ -194,6 +194,13 @@ class PowerCut(FileLayer):
                 self._sync(fd)
                 self._record(fd).mode = modes.S_IMODE(os.fstat(fd).st_mode)
 
+    def identity(self, fd: int) -> tuple[int, ...] | None:
+        """The number: what is known stays open, so no other file gets it."""
+        with self._guard:
+            super().identity(fd)
+            status = os.fstat(fd)
+            return (status.st_dev, status.st_ino) if fd in self._inside else None
+
     def rename(
         self,
         source: PathName,

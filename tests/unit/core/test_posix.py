@@ -81,3 +81,21 @@ def test_an_open_file_tells_how_many_names_it_has(
     calls.close(fd)
     with pytest.raises(OSError, match="file descriptor"):
         calls.links(fd)
+
+
+def test_a_folder_that_was_made_again_is_another_one(tmp_path: Path) -> None:
+    """Its number may be the same; a file system that cannot tell it from the older one says so."""
+    calls = SystemFileCalls()
+    seen: list[tuple[int, ...] | None] = []
+    for _ in range(20):
+        (tmp_path / "folder").mkdir()
+        for _ in range(2):
+            fd = calls.open(str(tmp_path / "folder"), os.O_RDONLY)
+            seen.append(calls.identity(fd))
+            calls.close(fd)
+        (tmp_path / "folder").rmdir()
+    if seen[0] is None:
+        assert set(seen) == {None}
+    else:
+        assert seen[::2] == seen[1::2]
+        assert len(set(seen)) == 20

@@ -68,6 +68,49 @@ def test_a_folder_that_came_back_is_made_durable(tmp_path: Path) -> None:
     assert stored(tmp_path / "chunks") == {"d/b": b"abc"}
 
 
+def test_the_name_of_a_folder_is_synced_once(tmp_path: Path) -> None:
+    disk = PowerCut(tmp_path)
+    storage = NfsChunkStorage(tmp_path / "chunks", calls=disk)
+    storage.create("d/e/a", [b"abc"])
+    disk.forget()
+    storage.create("d/e/b", [b"abc"])
+    storage.create_whole("d/e/c", [b"abc"])
+    # The folder of drafts is new, but no name in it has to stay.
+    assert disk.targets("fsync") == ["e", "e"]
+    disk.forget()
+    storage.create("d/f/a", [b"abc"])
+    assert disk.targets("fsync") == ["f", "d"]
+    disk.cut()
+    assert stored(tmp_path / "chunks").keys() == {"d/e/a", "d/e/b", "d/e/c", "d/f/a"}
+
+
+def test_a_folder_that_others_removed_and_made_again_is_synced_again(tmp_path: Path) -> None:
+    disk = PowerCut(tmp_path)
+    storage = NfsChunkStorage(tmp_path / "chunks", calls=disk)
+    storage.create("d/e/a", [b"abc"])
+    NfsChunkStorage(tmp_path / "chunks", calls=disk).delete("d/e/a")
+    assert not (tmp_path / "chunks" / "d").exists()
+    disk.mkdir(str(tmp_path / "chunks" / "d"))  # Its maker died before it synced anything.
+    disk.mkdir(str(tmp_path / "chunks" / "d" / "e"))
+    storage.create("d/e/b", [b"abc"])
+    disk.cut()
+    assert stored(tmp_path / "chunks") == {"d/e/b": b"abc"}
+
+
+def test_all_folders_are_synced_where_none_can_be_told_from_older_ones(tmp_path: Path) -> None:
+    class Mute(FileLayer):
+        def identity(self, fd: int) -> tuple[int, ...] | None:
+            del fd
+            return None
+
+    layer = Mute()
+    storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
+    storage.create("d/e/a", [b"abc"])
+    layer.forget()
+    storage.create("d/e/b", [b"abc"])
+    assert layer.targets("fsync") == ["e", "d", "chunks"]
+
+
 def run(storage: NfsChunkStorage, acknowledged: dict[str, bytes | None]) -> None:
     storage.create("d/e/a", [b"a" * 700])
     acknowledged["d/e/a"] = b"a" * 700

@@ -83,7 +83,8 @@ CASES = [
     ("create", "fdatasync", 1, errno.EIO, ChunkUnavailableError, UNKNOWN),
     ("create", "close", 1, errno.EIO, ChunkUnavailableError, UNKNOWN),
     ("create", "fsync", 1, errno.EIO, ChunkUnavailableError, UNKNOWN),
-    ("create", "fsync", 2, errno.EIO, ChunkUnavailableError, UNKNOWN),
+    ("create in a new folder", "fsync", 2, errno.EIO, ChunkUnavailableError, UNKNOWN),
+    ("create in a new folder", "identity", 1, errno.EIO, ChunkUnavailableError, UNKNOWN),
     ("write", "open", 2, errno.EIO, ChunkUnavailableError, NOT),
     ("write", "fstat", 1, errno.EIO, ChunkUnavailableError, NOT),
     ("write", "pwritev", 1, errno.ENOSPC, ChunkStorageFullError, UNKNOWN),
@@ -121,6 +122,7 @@ def test_failing_calls(
     layer.fail_call(call, number, error)
     calls: dict[str, Callable[[], object]] = {
         "create": lambda: storage.create("d/new", [b"abc"]),
+        "create in a new folder": lambda: storage.create("e/new", [b"abc"]),
         "write": lambda: storage.write("d/old", 3, [b"def"]),
         "delete": lambda: storage.delete("d/old"),
         "seal": lambda: storage.seal("d/old"),

@@ -180,12 +180,12 @@ def test_bytes_are_durable_before_the_name_and_the_name_before_the_answer(tmp_pa
     storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
     make(storage)
     layer.forget()
-    storage.create_whole("d/e/b", [CONTENT])
+    storage.create_whole("f/g/b", [CONTENT])
     kinds = ("pwritev", "fdatasync", "link", "fsync", "unlink")
     assert [call.kind for call in layer.calls if call.kind in kinds] == [
         "pwritev", "fdatasync", "link", "fsync", "fsync", "fsync", "unlink",
     ]  # fmt: skip
-    assert layer.targets("fsync") == ["e", "d", "chunks"]
+    assert layer.targets("fsync") == ["g", "f", "chunks"]
 
 
 @pytest.mark.parametrize("number", [errno.EEXIST, errno.EIO, errno.ETIMEDOUT, errno.ESTALE])
