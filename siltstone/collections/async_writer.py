@@ -14,7 +14,7 @@ from siltstone.collections.part_objects import PartObjects
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.encode_parts import encode_updates
 from siltstone.collections.rows.encoded_part import EncodedPart
-from siltstone.collections.rows.input_rows import Rows, table_of_changes, table_of_updates
+from siltstone.collections.rows.input_rows import Rows, are_few, table_of_changes, table_of_updates
 from siltstone.collections.rows.part_file import GROUP_BYTES
 from siltstone.collections.rows.row_schema import RowSchema
 from siltstone.collections.shared_state import SharedState
@@ -163,7 +163,8 @@ class AsyncCollectionWriter:
     ) -> AppendResult:
         """Append rows, and take others away, at one time, which they get as they are committed."""
         make = partial(table_of_changes, rows=rows, remove=remove)
-        return await self._append(make, _Wanted(sequence=sequence, expected=expected_upper))
+        wanted = _Wanted(sequence=sequence, expected=expected_upper)
+        return await self._append(make, wanted, few=are_few(rows) and are_few(remove))
 
     async def compare_and_append(
         self, updates: Rows, *, expected_upper: int, new_upper: int, sequence: int | None
@@ -171,12 +172,12 @@ class AsyncCollectionWriter:
         """Append updates with their own times, and complete those below ``new_upper``."""
         make = partial(table_of_updates, rows=updates)
         wanted = _Wanted(sequence=sequence, expected=expected_upper, new=new_upper)
-        return await self._append(make, wanted)
+        return await self._append(make, wanted, few=are_few(updates))
 
     async def batch(self, rows: Rows, remove: Rows | None = None) -> CollectionBatchRows:
         """Upload rows without appending them."""
         make = partial(table_of_changes, rows=rows, remove=remove)
-        made = await self._made(make)
+        made = await self._made(make, few=False)
         async with self._uploads.taken() as row:
             runs = await self._uploaded(row, made)
             if runs:
@@ -198,7 +199,7 @@ class AsyncCollectionWriter:
         return await self._commit(runs, _Wanted(sequence=sequence, expected=expected_upper))
 
     async def _append(
-        self, make: Callable[[RowSchema], pyarrow.Table], wanted: _Wanted
+        self, make: Callable[[RowSchema], pyarrow.Table], wanted: _Wanted, *, few: bool
     ) -> AppendResult:
         if wanted.expected is not None and wanted.expected < self._shared.state.upper:
             # No upper goes back, so this is refused, or repeated: it needs no rows.
@@ -206,7 +207,7 @@ class AsyncCollectionWriter:
         row = self._shared.state.writers.get(self.name)
         if row is not None and row.sequence == wanted.sequence:
             return _result(Appended(upper=row.upper, repeated=True))
-        made = await self._made(make)
+        made = await self._made(make, few=few)
         if made.few is not None:
             try:
                 return await self._commit(made.few, wanted)
@@ -221,11 +222,16 @@ class AsyncCollectionWriter:
                     raise
             tried += 1
 
-    async def _made(self, make: Callable[[RowSchema], pyarrow.Table]) -> _Made:
-        """Make rows of the newest schema. Raises ``CollectionSchemaError``."""
+    async def _made(self, make: Callable[[RowSchema], pyarrow.Table], *, few: bool) -> _Made:
+        """Make rows of the newest schema; here, where they are few: a thread takes longer.
+
+        Raises:
+            CollectionSchemaError: rows do not fit it.
+        """
         state, size = self._shared.state, self._place.settings.part_bytes
         try:
-            return await self._place.work(partial(_made_by, state, make, size))
+            made = partial(_made_by, state, make, size)
+            return made() if few else await self._place.work(made)
         except CollectionSchemaError:
             newest = await self._shared.refresh()
             if newest.schemas == state.schemas:

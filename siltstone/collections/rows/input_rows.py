@@ -13,11 +13,15 @@ import pyarrow
 from pyarrow import compute, types
 
 from siltstone.collections.rows.row_schema import DIFF, TIME, RowSchema
+from siltstone.core.constants import KIB
 from siltstone.core.errors import CollectionSchemaError, UpdateTimeError
 from siltstone.core.records.collection_frontier import TIME_MAX
 
 Rows = Any
 """A table or record batch of Arrow, a data frame of pandas, or a sequence of mappings."""
+
+FEW_ROWS: Final = 32
+FEW_BYTES: Final = 4 * KIB
 
 _UPDATE_FIELDS: Final = (
     pyarrow.field(TIME, pyarrow.int64(), nullable=False),
@@ -99,6 +103,15 @@ def table_of_changes(schema: RowSchema, rows: Rows, remove: Rows | None = None) 
     return pyarrow.concat_tables(
         [with_diff(added, 1), with_diff(gone, -1)],
     )
+
+
+def are_few(rows: Rows | None) -> bool:
+    """Whether to make a table of ``rows`` takes no longer than to let a thread do it."""
+    if rows is None:
+        return True
+    if isinstance(rows, pyarrow.Table | pyarrow.RecordBatch):
+        return bool(rows.nbytes <= FEW_BYTES)
+    return isinstance(rows, Sequence) and len(rows) <= FEW_ROWS
 
 
 def with_diff(table: pyarrow.Table, diff: int) -> pyarrow.Table:
