@@ -44,7 +44,9 @@ RACES_MAX: Final = 2
 requests; after so many a refresh brings all of them."""
 
 POLL_MIN_S: Final = 0.05
-POLL_GROWTH: Final = 1.5
+POLL_GROWTH: Final = 1.25
+"""So the next poll comes after a quarter of the time that has been silent, about: what is appended
+each 0.4 s in another process is seen within 0.1 s."""
 
 CERTAIN_EVERY_S: Final = 60.0
 """A poll that finds nothing proves nothing; a refresh after so many seconds does."""

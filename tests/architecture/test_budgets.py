@@ -18,7 +18,7 @@ FUNCTION_LINES_MAX = 60
 FILES_OVER: Mapping[str, int] = {
     "siltstone/__init__.py": 430,  # each public name: for checkers, where it is, and in the list
     "siltstone/bindings/nfs/chunk_storage.py": 415,  # the contract, call by call
-    "siltstone/collections/shared_state.py": 410,  # one state: its commits, and what brings news
+    "siltstone/collections/shared_state.py": 415,  # one state: its commits, and what brings news
     "siltstone/container/changes/segment_changes.py": 425,  # segments and tables, made and removed
     "siltstone/container/commit/pipeline.py": 440,  # from an operation to an acknowledged one
     "siltstone/container/container.py": 500,  # the life of an owner, and what it shows
@@ -27,7 +27,7 @@ FILES_OVER: Mapping[str, int] = {
     "siltstone/container/reader/read_container.py": 735,  # the life of a reader, and what it shows
     "siltstone/container/recovery/lossy_recovery.py": 402,  # one recovery, step by step
     "siltstone/core/errors.py": 590,  # one tree, which a handler reads from its root
-    "siltstone/core/posix.py": 415,  # the calls of files, one by one
+    "siltstone/core/posix.py": 435,  # the calls of files, one by one
     "siltstone/core/storage/async_storage.py": 420,  # the bridge, with every call of the contract
     "siltstone/store/async_store.py": 800,  # every verb of a store
     "siltstone/segments/segment_storage.py": 445,  # the verbs of the layer, call by call

@@ -148,7 +148,7 @@ async def test_a_poll_costs_one_request_and_three_where_it_finds_news(
         other = await (await world.create()).collection()
         listener = await (await world.open().collection()).listen(lease=False)
         waits = asyncio.ensure_future(anext(listener))
-        await world.sleep(25)
+        await world.sleep(70)
         assert {await cost(proxy, world.sleep(10.2)) for _ in range(2)} == {(1, 0)}
         await other.append(rows(("a", 1)))
         assert await cost(proxy, asyncio.wait([waits])) == (3, 0)

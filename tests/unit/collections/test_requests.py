@@ -178,7 +178,7 @@ async def test_a_poll_costs_one_request_and_three_where_it_finds_news(tmp_path: 
         opener = world.open()
         listener = await (await opener.collection()).listen(lease=False)
         waits = asyncio.ensure_future(anext(listener))
-        await world.sleep(25)
+        await world.sleep(70)
         [one] = {await cost(opener, world.sleep(10.2)) for _ in range(2)}
         assert one == (1, 0)
         await other.append(rows(("a", 1)))
