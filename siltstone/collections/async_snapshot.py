@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -164,12 +165,19 @@ class AsyncCollectionSnapshot(AsyncClosing):
     async def to_arrow(self) -> pyarrow.Table:
         """All rows as one table, read again where parts were collected. Raises as ``batches``."""
         for _ in range(PLANS_MAX):
-            try:
-                found = [batch async for batch in self._rows()]
-            except ChunkNotFoundError as error:
-                await self._plan_again(error)
+            if self._lease is not None:
+                self._lease.check()
+            reads = [self._place.work(partial(self._read_whole, one)) for one in self._splits]
+            found = await asyncio.gather(*reads, return_exceptions=True)
+            errors = [one for one in found if isinstance(one, BaseException)]
+            gone = [one for one in errors if isinstance(one, ChunkNotFoundError)]
+            if gone:
+                await self._plan_again(gone[0])
+            elif errors:
+                raise errors[0]
             else:
-                return pyarrow.Table.from_batches(found, schema=self.schema)
+                batches = [batch for one in found if isinstance(one, list) for batch in one]
+                return pyarrow.Table.from_batches(batches, schema=self.schema)
         raise too_slow(self._shared.state)
 
     async def to_pandas(self) -> pandas.DataFrame:
@@ -180,6 +188,10 @@ class AsyncCollectionSnapshot(AsyncClosing):
         """Hold nothing any more. Idempotent."""
         if self._lease is not None:
             await self._lease.close()
+
+    def _read_whole(self, split: SnapshotSplit) -> list[pyarrow.RecordBatch]:
+        """All rows of one split. Blocking."""
+        return list(split.read(self._place.read))
 
     async def _rows(self) -> AsyncIterator[pyarrow.RecordBatch]:
         for split in self._splits:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from siltstone.collections.rows.encode_parts import PART_BYTES
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.consensus import ClosableConsensus, Consensus
+from siltstone.core.constants import Buffer
 from siltstone.core.environment import Environment, own_pool
 from siltstone.store.settings.effective import EffectiveSettings
 
@@ -117,8 +118,13 @@ class CollectionPlace:
         finally:
             self.storage.close()
 
-    def read(self, name: str, offset: int, length: int) -> bytes:
+    def read(self, name: str, offset: int, length: int) -> Buffer:
         """Read bytes of an object. Blocking; raises ``ChunkError``."""
-        buffer = bytearray(length)
-        count = self.storage.read_into(name, offset, buffer)
-        return bytes(buffer[:count])
+        return read_object(self.storage, name, offset, length)
+
+
+def read_object(storage: ChunkStorage, name: str, offset: int, length: int) -> Buffer:
+    """Read bytes of an object, fewer at its end. Blocking; raises ``ChunkError``."""
+    buffer = bytearray(length)
+    count = storage.read_into(name, offset, buffer)
+    return memoryview(buffer)[:count]

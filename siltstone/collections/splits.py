@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow
 
+from siltstone.collections.place import read_object
 from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, LeaseExpiredError
@@ -57,14 +59,8 @@ def read_split(path: Path | str, split: CollectionSplit) -> Iterator[pyarrow.Rec
 
 def rows_of_split(storage: ChunkStorage, split: CollectionSplit) -> Iterator[pyarrow.RecordBatch]:
     """Yield the rows of a split by a client that stays the caller's. Raises as ``read_split``."""
-
-    def read(name: str, offset: int, length: int) -> bytes:
-        buffer = bytearray(length)
-        count = storage.read_into(name, offset, buffer)
-        return bytes(memoryview(buffer)[:count])
-
     try:
-        yield from split.share.read(read)
+        yield from split.share.read(partial(read_object, storage))
     except ChunkNotFoundError as error:
         raise LeaseExpiredError(
             "rows of a split are gone: they were replaced and collected, as no lease keeps them; "

@@ -7,7 +7,7 @@ from typing import Final
 
 from siltstone.core.consensus import Tip
 from siltstone.core.constants import KIB
-from siltstone.core.records.collection_entry import Diff, Entry, Rollup, diff_bytes
+from siltstone.core.records.collection_entry import Diff, Entry, Rollup
 
 REPEATED_BYTES_MAX: Final = 64 * KIB
 """Of diffs that an entry repeats: about what a request costs anyway, and enough for most opens."""
@@ -55,7 +55,7 @@ def tip_of(entry: Entry) -> Tip:
         written_ms=entry.diff.written_ms,
         settled=entry.rollup,
         anchor=anchor,
-        recent=tuple(diff for diff in entry.diffs if diff.seqno > anchor.seqno),
+        recent=entry.diffs[max(0, anchor.seqno - entry.base) :],
     )
 
 
@@ -67,6 +67,6 @@ def check_named(tip: Tip, rollups: Sequence[Rollup]) -> None:
 def _newest(diffs: Sequence[Diff]) -> tuple[Diff, ...]:
     """As many of the last diffs as an entry repeats."""
     left, begin = REPEATED_BYTES_MAX, len(diffs)
-    while begin and (left := left - diff_bytes(diffs[begin - 1])) >= 0:
+    while begin and (left := left - len(diffs[begin - 1].encoded)) >= 0:
         begin -= 1
     return tuple(diffs[begin:])

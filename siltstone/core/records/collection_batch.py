@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from siltstone.core.constants import Buffer
@@ -40,12 +40,19 @@ class CollectionBatch:
         since: times below it were advanced to it, by a compaction; 0 as it is appended. So a time
             of a row is below ``upper``, or is ``since``.
         runs: its rows; none in an empty batch.
+        length: bytes of its parts. Each plan of a compaction asks for it.
     """
 
     lower: int
     upper: int
     since: int = 0
     runs: tuple[CollectionRun, ...] = ()
+    length: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Add up the lengths."""
+        length = sum(part.length for run in self.runs for part in run)
+        object.__setattr__(self, "length", length)
 
     def parts(self) -> Iterator[CollectionPart]:
         """All its parts."""
@@ -55,11 +62,6 @@ class CollectionBatch:
     def part_count(self) -> int:
         """How many parts it has."""
         return sum(map(len, self.runs))
-
-    @property
-    def length(self) -> int:
-        """Bytes of its parts."""
-        return sum(part.length for part in self.parts())
 
     @property
     def rows(self) -> int:

@@ -21,9 +21,8 @@ The envelope is that of ``siltstone.core.records.envelope``.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
+from dataclasses import dataclass, field
+from operator import ge
 
 from siltstone.core.constants import Buffer
 from siltstone.core.records.envelope import RecordKind, open_only, seal
@@ -40,12 +39,7 @@ _COUNT = struct.Struct("<I")
 _DIFF = struct.Struct("<QQQ")
 _CHANGE = struct.Struct("<BI")
 
-_ACTOR_LENGTH_BYTES = 2
-
 ROLLUP_BYTES = _ROLLUP.size
-
-ENCODED_DIFFS = 256
-"""Diffs whose bytes are remembered: each is repeated by up to 63 entries after its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +83,7 @@ class Diff:
             before it.
         actor: who wrote it, for people.
         changes: in the order in which they apply.
+        encoded: as it lies in entries. Each diff is repeated in many, so it is encoded once.
     """
 
     seqno: int
@@ -96,6 +91,11 @@ class Diff:
     written_ms: int
     actor: str
     changes: tuple[Change, ...]
+    encoded: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Encode it."""
+        object.__setattr__(self, "encoded", _encoded_diff(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +137,6 @@ def take_rollup(fields: FieldReader) -> Rollup:
     return Rollup(seqno=seqno, nonce=nonce, length=length, crc=crc)
 
 
-def diff_bytes(diff: Diff) -> int:
-    """Bytes that a diff takes in an entry."""
-    actor = _DIFF.size + _ACTOR_LENGTH_BYTES + len(diff.actor.encode())
-    changes = sum(_CHANGE.size + len(change.body) for change in diff.changes)
-    return actor + _COUNT.size + changes
-
-
 def encode_entry(entry: Entry) -> bytes:
     """Encode one entry."""
     problem = _contradiction(entry)
@@ -157,8 +150,7 @@ def encode_entry(entry: Entry) -> bytes:
     if entry.link is not None:
         put_rollup(fields, entry.link)
     fields.put(_COUNT, len(entry.diffs))
-    for diff in entry.diffs:
-        fields.put_bytes(_encoded_diff(diff))
+    fields.put_bytes(b"".join([diff.encoded for diff in entry.diffs]))
     return seal(RecordKind.ENTRY, VERSION, fields.to_bytes())
 
 
@@ -199,25 +191,27 @@ def _contradiction(entry: Entry) -> str:
         return "entry does not begin between its rollup and its end"
     if entry.link is not None and not entry.rollup.seqno < entry.link.seqno < entry.seqno:
         return "entry links a rollup that is not newer than its own, or not older than itself"
-    if len(entry.diffs) != entry.seqno - entry.base or any(
-        diff.seqno != seqno for seqno, diff in enumerate(entry.diffs, entry.base + 1)
-    ):
+    if len(entry.diffs) != entry.seqno - entry.base or [diff.seqno for diff in entry.diffs] != [
+        *range(entry.base + 1, entry.seqno + 1)
+    ]:
         return "entry has other diffs than it says"
-    if any(one.written_ms >= after.written_ms for one, after in pairwise(entry.diffs)):
+    times = [diff.written_ms for diff in entry.diffs]
+    if any(map(ge, times, times[1:])):
         return "diffs of an entry are not in the order of their times"
     return ""
 
 
-@lru_cache(maxsize=ENCODED_DIFFS)
 def _encoded_diff(diff: Diff) -> bytes:
-    fields = FieldWriter()
-    fields.put(_DIFF, diff.seqno, diff.token, diff.written_ms)
-    fields.put_text(diff.actor)
-    fields.put(_COUNT, len(diff.changes))
+    actor = FieldWriter()
+    actor.put_text(diff.actor)
+    parts = [
+        _DIFF.pack(diff.seqno, diff.token, diff.written_ms),
+        actor.to_bytes(),
+        _COUNT.pack(len(diff.changes)),
+    ]
     for change in diff.changes:
-        fields.put(_CHANGE, change.kind, len(change.body))
-        fields.put_bytes(change.body)
-    return fields.to_bytes()
+        parts += (_CHANGE.pack(change.kind, len(change.body)), change.body)
+    return b"".join(parts)
 
 
 def _take_diff(fields: FieldReader) -> Diff:

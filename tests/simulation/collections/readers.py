@@ -12,6 +12,7 @@ from siltstone.collections.async_collection import AsyncCollection
 from siltstone.collections.async_snapshot import AsyncCollectionSnapshot
 from siltstone.collections.async_subscription import AsyncSubscription
 from siltstone.collections.place import CollectionPlace
+from siltstone.collections.splits import rows_of_split
 from siltstone.core.errors import (
     ChunkError,
     ChunkNotFoundError,
@@ -101,7 +102,7 @@ class SnapshotReader(Actor):
 
 
 def _read_split(pickled: bytes, place: CollectionPlace) -> list[pyarrow.RecordBatch]:
-    return list(pickle.loads(pickled).read(place.read))
+    return list(rows_of_split(place.storage, pickle.loads(pickled)))
 
 
 class Divider(Actor):

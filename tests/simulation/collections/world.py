@@ -157,7 +157,6 @@ class CollectionWorld:
             "garbage.ROLLUP_EVERY": every,
             "garbage.AGE_STEP": 1,
             "rows.encode_parts.INLINE_BYTES": inline,
-            "async_writer.INLINE_BYTES": inline,
             "async_writer.UNNAMED_LEASE_MS": choice((1_000, 3_600_000)),
             "state.compaction_plan.LEVEL_BYTES": choice((256, KIB)),
             "state.compaction_plan.LEVEL_FACTOR": choice((3, 8)),

@@ -22,7 +22,7 @@ from siltstone.collections.consensus.object_names import (
     seqno_of,
 )
 from siltstone.core.consensus import Tip
-from siltstone.core.records.collection_entry import Change, Diff, Entry, Rollup, diff_bytes
+from siltstone.core.records.collection_entry import Change, Diff, Entry, Rollup
 
 ID = bytes(range(16))
 FIRST = Rollup(seqno=0, nonce=1, length=60, crc=0)
@@ -53,11 +53,13 @@ def test_an_entry_repeats_all_since_the_rollup_if_there_is_room() -> None:
 
 @pytest.mark.parametrize("size", [1_000, 9_999, 20_000, 40_000, 70_000])
 def test_an_entry_repeats_as_many_as_fit(size: int) -> None:
-    each = diff_bytes(diff(1, size))
+    each = len(diff(1, size).encoded)
     for entry in chain(*[size] * 80):
         repeated = entry.diffs[:-1]
-        assert sum(map(diff_bytes, repeated)) <= REPEATED_BYTES_MAX
-        assert entry.base == 0 or sum(map(diff_bytes, repeated)) + each > REPEATED_BYTES_MAX
+        assert sum(len(one.encoded) for one in repeated) <= REPEATED_BYTES_MAX
+        assert (
+            entry.base == 0 or sum(len(one.encoded) for one in repeated) + each > REPEATED_BYTES_MAX
+        )
 
 
 def test_entries_lead_back_one_by_one_whatever_their_sizes() -> None:
