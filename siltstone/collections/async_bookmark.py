@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from siltstone.collections.place import CollectionPlace
+from siltstone.collections.read_times import checked_frontier
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.bookmarks import remove_bookmark, set_bookmark
 from siltstone.core.records.collection_rows import Bookmark
@@ -52,7 +53,7 @@ class AsyncBookmark:
                 name=self.name,
                 expected=self.token,
                 token=self.token,
-                since=to,
+                since=checked_frontier(to),
                 who=self._place.who,
             )
         )

@@ -22,7 +22,13 @@ from siltstone.collections.compaction import ShareDone
 from siltstone.collections.entry_view import CollectionEntry
 from siltstone.collections.housekeeping import Housekeeping
 from siltstone.collections.place import CollectionPlace
-from siltstone.collections.read_times import checked_time, chosen_time, reaches, time_before
+from siltstone.collections.read_times import (
+    checked_frontier,
+    checked_time,
+    chosen_time,
+    reaches,
+    time_before,
+)
 from siltstone.collections.reader_lease import ReaderLease
 from siltstone.collections.rows.input_rows import Rows
 from siltstone.collections.rows.row_schema import evolved
@@ -36,7 +42,7 @@ from siltstone.collections.state.schemas import evolve
 from siltstone.collections.state.writers import leave_writer
 from siltstone.collections.stored_schema import row_schema_of
 from siltstone.core.errors import SiltstoneError, SinceError
-from siltstone.core.records.collection_frontier import DONE, is_frontier
+from siltstone.core.records.collection_frontier import DONE
 from siltstone.core.records.collection_rows import TOKEN_BYTES, Bookmark
 from siltstone.core.records.collection_state import FORMAT, CollectionState
 
@@ -170,13 +176,14 @@ class AsyncCollection:
             CollectionDroppedError: the collection was dropped.
             ValueError: ``as_of`` is no time.
         """
+        as_of = None if as_of is None else checked_time(as_of)
         shown = Shown(columns=None if columns is None else tuple(columns), diffs=diffs)
         state = await self._shared.refresh()
         check_open(state)
         shown = shown.in_columns_of(state)
         if as_of is None and not state.upper:
             return self._snapshot_of(state, [], shown, None, None)
-        if as_of is not None and checked_time(as_of) >= state.upper:
+        if as_of is not None and as_of >= state.upper:
             state = await self._shared.wait_for(reaches(as_of), timeout_s)
             check_open(state)
         held = None
@@ -207,8 +214,7 @@ class AsyncCollection:
             CollectionDroppedError: the collection was dropped.
             ValueError: ``frontier`` is none.
         """
-        if frontier is not None and not is_frontier(frontier):
-            raise ValueError(f"not a frontier: {frontier}")
+        frontier = None if frontier is None else checked_frontier(frontier)
         state = await self._shared.refresh()
         check_open(state)
         start = state.upper if frontier is None else frontier
@@ -246,8 +252,7 @@ class AsyncCollection:
             CollectionDroppedError: the collection was dropped.
             ValueError: ``as_of`` is no time.
         """
-        if as_of is not None:
-            checked_time(as_of)
+        as_of = None if as_of is None else checked_time(as_of)
         held = await self._held(lambda state: state.since if as_of is None else as_of, reads=False)
         return AsyncSubscription(self._shared, self._place, held.since, until, held, from_rows=True)
 
@@ -262,6 +267,7 @@ class AsyncCollection:
             SinceError: ``since`` is below that of the collection, or of the bookmark.
             CollectionLimitError: there are 256 bookmarks.
         """
+        since = None if since is None else checked_frontier(since)
         token = self._place.environment.random_bytes(TOKEN_BYTES)
 
         def take(state: CollectionState, now_ms: int) -> tuple[CollectionState, Bookmark]:
@@ -286,7 +292,7 @@ class AsyncCollection:
         Raises:
             SinceHeldError: a reader, a bookmark or the upper is in the way.
         """
-        return await self._shared.run(partial(advance_since, to=to))
+        return await self._shared.run(partial(advance_since, to=checked_frontier(to)))
 
     async def evolve(self, schema: pyarrow.Schema) -> None:
         """Add nullable columns; rows from before show nulls in them.

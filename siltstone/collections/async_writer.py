@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
+from operator import index
 from typing import Final
 
 import pyarrow
 
 from siltstone.collections.part_objects import PartObjects
 from siltstone.collections.place import CollectionPlace
+from siltstone.collections.read_times import whole
 from siltstone.collections.rows.encode_parts import encode_updates
 from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.input_rows import Rows, are_few, table_of_changes, table_of_updates
@@ -163,7 +165,7 @@ class AsyncCollectionWriter:
     ) -> AppendResult:
         """Append rows, and take others away, at one time, which they get as they are committed."""
         make = partial(table_of_changes, rows=rows, remove=remove)
-        wanted = _Wanted(sequence=sequence, expected=expected_upper)
+        wanted = _Wanted(sequence=whole(sequence), expected=whole(expected_upper))
         return await self._append(make, wanted, few=are_few(rows) and are_few(remove))
 
     async def compare_and_append(
@@ -171,7 +173,9 @@ class AsyncCollectionWriter:
     ) -> AppendResult:
         """Append updates with their own times, and complete those below ``new_upper``."""
         make = partial(table_of_updates, rows=updates)
-        wanted = _Wanted(sequence=sequence, expected=expected_upper, new=new_upper)
+        wanted = _Wanted(
+            sequence=whole(sequence), expected=index(expected_upper), new=index(new_upper)
+        )
         return await self._append(make, wanted, few=are_few(updates))
 
     async def batch(self, rows: Rows, remove: Rows | None = None) -> CollectionBatchRows:
@@ -196,7 +200,8 @@ class AsyncCollectionWriter:
             if batch.collection_id != self._shared.id:
                 raise ValueError("a batch of another collection")
         runs = tuple(run for batch in batches for run in batch.runs)
-        return await self._commit(runs, _Wanted(sequence=sequence, expected=expected_upper))
+        wanted = _Wanted(sequence=whole(sequence), expected=whole(expected_upper))
+        return await self._commit(runs, wanted)
 
     async def _append(
         self, make: Callable[[RowSchema], pyarrow.Table], wanted: _Wanted, *, few: bool

@@ -1,18 +1,42 @@
-"""The times at which a collection is read."""
+"""Times and frontiers as callers give them, and those at which a collection is read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 
-from siltstone.core.records.collection_frontier import DONE, TIME_MAX
+from siltstone.core.records.collection_frontier import DONE, TIME_MAX, is_frontier
 from siltstone.core.records.collection_state import CollectionState, Life
 
 
 def checked_time(as_of: int) -> int:
-    """Return a time. Raises ``ValueError`` if it is none."""
-    if not 0 <= as_of <= TIME_MAX:
-        raise ValueError(f"not a time: {as_of}")
-    return as_of
+    """Return a time.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is no time.
+    """
+    time = index(as_of)
+    if not 0 <= time <= TIME_MAX:
+        raise ValueError(f"not a time: {time}")
+    return time
+
+
+def checked_frontier(frontier: int) -> int:
+    """Return a frontier. Raises as ``checked_time``."""
+    checked = index(frontier)
+    if not is_frontier(checked):
+        raise ValueError(f"not a frontier: {checked}")
+    return checked
+
+
+def whole(number: int | None) -> int | None:
+    """Return a number as an ``int``: what no record can hold would fail the whole entry.
+
+    Raises:
+        TypeError: it is no whole number.
+    """
+    return None if number is None else index(number)
 
 
 def reaches(as_of: int) -> Callable[[CollectionState], bool]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pyarrow
 import pytest
 
+from siltstone.collections.async_bookmark import AsyncBookmark
+from siltstone.collections.async_collection import AsyncCollection
 from siltstone.core.errors import (
     BackPressureError,
     CollectionSchemaError,
@@ -233,6 +236,49 @@ async def test_a_refusal_among_appends_in_flight_is_told_to_its_caller_alone() -
             "AppendResult",
         ]
         assert await shown(gusts) == [("a", 1), ("c", 3)]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda gusts, mark: gusts.append(rows(("x", 1)), expected_upper=1.0),
+        lambda gusts, mark: gusts.compare_and_append([], expected_upper=1, new_upper=2.5),
+        lambda gusts, mark: gusts.writer("loader").append(rows(("x", 1)), sequence=1.5),
+        lambda gusts, mark: gusts.writer("loader").append_batches([], sequence=1.5),
+        lambda gusts, mark: gusts.advance_since(0.5),
+        lambda gusts, mark: gusts.bookmark("other", since=0.5),
+        lambda gusts, mark: mark.advance(0.5),
+        lambda gusts, mark: gusts.snapshot(0.5, lease=True),
+        lambda gusts, mark: gusts.listen(0.5),
+        lambda gusts, mark: gusts.subscribe(0.5),
+    ],
+    ids=[
+        "append",
+        "compare_and_append",
+        "writer",
+        "append_batches",
+        "advance_since",
+        "bookmark",
+        "advance",
+        "snapshot",
+        "listen",
+        "subscribe",
+    ],
+)
+async def test_a_number_that_is_not_whole_fails_its_caller_alone(
+    ask: Callable[[AsyncCollection, AsyncBookmark], Awaitable[object]],
+) -> None:
+    async with CollectionsWorld() as world:
+        gusts = await (await world.create()).collection()
+        await gusts.append(rows(("a", 1)))
+        mark = await gusts.bookmark("mark")
+        done = await asyncio.gather(
+            ask(gusts, mark),
+            gusts.append(rows(("b", 2))),
+            return_exceptions=True,
+        )
+        assert [type(one).__name__ for one in done] == ["TypeError", "AppendResult"]
+        assert await shown(gusts) == [("a", 1), ("b", 2)]
 
 
 async def test_an_append_whose_caller_left_counts_once_at_most() -> None:
