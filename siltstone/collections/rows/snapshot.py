@@ -106,8 +106,9 @@ class SnapshotSplit:
         tables = self._as_they_lie(reader) if self.bounds is None else self._grouped(reader)
         shown = self.arrow_schema
         for table in tables:
-            for batch in _copies(table, shown, diffs=self.diffs):
-                yield from batch.to_batches()
+            for copies in _copies(table, shown, diffs=self.diffs):
+                # A table of no columns counts its rows only where it was selected from others.
+                yield from (copies if shown.names else copies.select([])).to_batches()
 
     def _schema(self, schema_id: int) -> RowSchema:
         data, key_columns = self.schemas[schema_id]
@@ -249,7 +250,7 @@ def _copies(table: pyarrow.Table, shown: pyarrow.Schema, *, diffs: bool) -> Iter
     counts = diffs_of(table) if diffs or DIFF in table.column_names else None
     if counts is not None and DIFF not in table.column_names:
         table = table.append_column(DIFF, counts)
-    rows = shown_in(shown, table)
+    rows = shown_in(shown, table) if shown.names else table.select(table.column_names[:1])
     if diffs or counts is None or compute.all(compute.equal(counts, 1)).as_py():
         yield rows
         return

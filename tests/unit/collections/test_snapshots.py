@@ -53,6 +53,20 @@ async def replaced_and_collected(opener: Opener) -> None:
     await gusts.collect()
 
 
+@pytest.mark.parametrize("count", [3, 1_000])
+async def test_a_snapshot_of_no_columns_has_as_many_rows(count: int) -> None:
+    async with CollectionsWorld() as world:
+        gusts = await (await world.create()).collection()
+        await gusts.append(many_rows(count))
+        updates = [{"k": "twice", "v": 1, "_time": 1, "_diff": 2}]
+        await gusts.compare_and_append(updates, expected_upper=1, new_upper=2)
+        assert (await (await gusts.snapshot(columns=[])).to_arrow()).num_rows == count + 2
+        await gusts.append(remove=many_rows(1))
+        snapshot = await gusts.snapshot(columns=[])
+        assert sum([one.num_rows async for one in snapshot.batches()]) == count + 1
+        assert (await snapshot.to_arrow()).shape == (count + 1, 0)
+
+
 async def test_each_time_shows_the_sum_of_the_updates_up_to_it() -> None:
     async with CollectionsWorld() as world:
         gusts = await (await world.create()).collection()
