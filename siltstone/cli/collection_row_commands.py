@@ -168,7 +168,7 @@ def _tell(collection: str, told: AppendResult, rows: int | None, *, as_json: boo
 @click.option("--as-of", type=TIME, metavar="TIME", help="The time; the newest one if not given.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="JSON lines if not given.")
 @click.option("--columns", metavar="NAMES", help="Columns to show, separated by commas.")
-@click.option("--diffs", is_flag=True, help="Show how often each row counts, as _diff.")
+@click.option("--diffs", is_flag=True, help="Show counts, as _diff; they add up for equal rows.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),

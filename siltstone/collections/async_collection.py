@@ -164,7 +164,7 @@ class AsyncCollection:
             as_of: the time; the newest complete one if not given, and before the first append no
                 rows at no time.
             columns: names of those to show; all if not given.
-            diffs: show each row once, with its count as ``_diff``.
+            diffs: show counts as ``_diff``. A row may come several times; its counts add up.
             lease: keep the parts until the snapshot is closed; otherwise they stay for 15 minutes
                 after they were replaced.
             timeout_s: how long to wait until ``as_of`` is complete; ``None`` for ever.

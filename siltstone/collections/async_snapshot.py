@@ -39,7 +39,7 @@ class Shown:
 
     Attributes:
         columns: names of columns, in this order; ``None`` means all.
-        diffs: whether each row comes once, with its count as ``_diff``.
+        diffs: whether counts are shown as ``_diff``; those of equal rows add up.
     """
 
     columns: tuple[str, ...] | None = None

@@ -41,7 +41,8 @@ class Changes:
 
     Attributes:
         lower: the frontier at which it begins.
-        upper: the frontier up to which the history is complete now.
+        upper: the frontier up to which the history is complete now; 2^64 - 1 if the collection is
+            finished.
         updates: rows with ``_time`` and ``_diff``.
     """
 

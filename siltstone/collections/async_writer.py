@@ -62,7 +62,7 @@ class AppendResult:
 
     Attributes:
         time: of the rows, where the append did not say any; else the last time below ``upper``.
-        upper: of the collection after it.
+        upper: of the collection after it; 2^64 - 1 if no time is left.
         repeated: an earlier call with this writer and sequence had made the append.
     """
 
