@@ -215,6 +215,11 @@ def _takes(kind: pyarrow.DataType, found: type, classes: tuple[type, ...]) -> bo
 def _fitting(field: pyarrow.Field, column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
     """The column in the type of the field, where that loses nothing."""
     kind = column.type
+    if _holds_text(kind):
+        try:  # Neither Arrow nor Parquet looks, and nobody could read the rows afterwards.
+            column.validate(full=True)
+        except pyarrow.ArrowException as error:
+            raise _misfit(field, f"values are not UTF-8: {error}") from error
     if types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
@@ -261,6 +266,12 @@ def _storable(field: pyarrow.Field, column: pyarrow.ChunkedArray) -> pyarrow.Chu
 
 def _family(kind: pyarrow.DataType) -> _Family:
     return next(family for family in _FAMILIES if family[0](kind))
+
+
+def _holds_text(kind: pyarrow.DataType) -> bool:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind) or _is_string_view(kind))
 
 
 def _is_string_view(kind: pyarrow.DataType) -> bool:

@@ -198,6 +198,16 @@ def test_columns_that_would_lose_something_are_refused(
         table_of_rows(one_column(kind), pyarrow.table({"k": pyarrow.array([1]), "v": column}))
 
 
+@pytest.mark.parametrize(
+    "kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary(pyarrow.int8(), "string")]
+)
+def test_text_that_is_not_utf_8_is_refused(kind: pyarrow.DataType) -> None:
+    latin = pyarrow.array([b"bod", b"bod\xf8"]).view(pyarrow.string())
+    column = pyarrow.chunked_array([latin]).cast(kind)
+    with pytest.raises(CollectionSchemaError, match=r"not UTF-8.*column='v'"):
+        table_of_rows(one_column(pyarrow.string()), pyarrow.table({"k": [1, 2], "v": column}))
+
+
 def test_all_nan_become_one_and_zeros_keep_their_signs() -> None:
     bits = [0x7FF8000000000001, 0xFFF8000000000000, 0x8000000000000000, 0, None]
     column = pyarrow.array(bits, pyarrow.uint64()).view(pyarrow.float64())
