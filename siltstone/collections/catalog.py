@@ -186,7 +186,10 @@ class Catalog:
 def check_name(name: str) -> str:
     """Return the name of a collection. Raises ``ValueError`` if it can be none."""
     if not name or len(name.encode()) > NAME_BYTES_MAX or not name.isprintable():
-        raise ValueError(f"a name of a collection has 1 to {NAME_BYTES_MAX} bytes: {name[:60]!r}")
+        raise ValueError(
+            f"a name of a collection has 1 to {NAME_BYTES_MAX} bytes, and no control characters: "
+            f"{name[:60]!r}"
+        )
     return name
 
 

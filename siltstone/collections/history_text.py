@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Final
 
 from siltstone.core.records.collection_frontier import HISTORY_ALL
@@ -13,6 +14,7 @@ def history_of(history: str | int, times: str) -> int:
     """How far the since stays below the upper, as ``AsyncCollections.create`` describes it.
 
     Raises:
+        TypeError: it is neither a text nor a whole number.
         ValueError: it is not as described there.
     """
     if history == "all":
@@ -26,6 +28,7 @@ def history_of(history: str | int, times: str) -> int:
                 f"{history!r}"
             )
         history = int(digits) * _UNITS[unit]
-    if not 1 <= history < HISTORY_ALL:
-        raise ValueError(f"history is 1 or more: {history}")
-    return history
+    count = index(history)
+    if not 1 <= count < HISTORY_ALL:
+        raise ValueError(f"history is 1 or more: {count}")
+    return count

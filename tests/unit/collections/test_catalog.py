@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pyarrow
 import pytest
@@ -80,6 +81,14 @@ async def test_who_only_looks_makes_nothing() -> None:
         assert CHOICE_NAME in world.names()
         with pytest.raises(CollectionNotFoundError):
             await opener.collection("other")
+
+
+@pytest.mark.parametrize("history", [7.5, None])
+async def test_a_history_that_is_no_number_is_a_mistake(history: Any) -> None:
+    async with CollectionsWorld() as world:
+        opener = await world.create()
+        with pytest.raises(TypeError, match="as an integer"):
+            await opener.collections.create("other", SCHEMA, key=["k"], history=history)
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 256])
