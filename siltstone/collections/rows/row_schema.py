@@ -167,6 +167,12 @@ def _check_column(field: pyarrow.Field, before: dict[str, Any]) -> None:
         raise CollectionSchemaError("two columns have one name; rename one", column=column)
     if field.name in (TIME, DIFF):
         raise CollectionSchemaError("this name is reserved; rename the column", column=column)
+    if types.is_decimal(field.type) and not 0 <= field.type.scale <= field.type.precision:
+        raise CollectionSchemaError(
+            "the scale of a decimal is 0 to its precision; use another",
+            column=column,
+            type=field.type,
+        )
     if not any(taken(field.type) for taken in _TAKEN):
         raise CollectionSchemaError(_way_out(field.type), column=column, type=field.type)
 

@@ -50,6 +50,8 @@ def test_the_key_comes_first_and_holds_no_nulls() -> None:
         ({"a": pyarrow.duration("s")}, ["a"], r"use pyarrow.int64\(\)"),
         ({"a": pyarrow.list_(pyarrow.int8())}, ["a"], "store nested values as JSON"),
         ({"a": pyarrow.struct({"b": pyarrow.int8()})}, ["a"], "store nested values as JSON"),
+        ({"a": pyarrow.decimal128(5, -2)}, ["a"], "the scale of a decimal is 0 to its precision"),
+        ({"a": pyarrow.decimal256(50, 51)}, ["a"], "the scale of a decimal is 0 to its precision"),
         ({"a": pyarrow.null()}, ["a"], "not stored; use another"),
         ({"a" * 70_000: pyarrow.int8()}, ["a" * 70_000], "too large; use fewer columns"),
     ],
