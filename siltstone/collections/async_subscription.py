@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
@@ -88,6 +89,7 @@ class AsyncSubscription(AsyncClosing):
         self._from_rows = from_rows
         self._until = DONE if until is None else until
         self._lease = lease
+        self._turn = asyncio.Lock()
         self.frontier = frontier
 
     def __aiter__(self) -> AsyncIterator[Changes]:
@@ -104,6 +106,10 @@ class AsyncSubscription(AsyncClosing):
             CorruptDataError: bytes of a part are not what was written, or it is gone.
             ChunkError: long-term storage did not answer; the subscription can be used on.
         """
+        async with self._turn:  # Several may ask: each gets changes that no other one gets.
+            return await self._next()
+
+    async def _next(self) -> Changes:
         if self.frontier >= self._until:
             await self.close()
             raise StopAsyncIteration

@@ -127,6 +127,20 @@ async def test_changes_come_to_who_waits_in_this_process_and_in_another() -> Non
             assert changes_of(changes.to_arrow()) == {(("a", 1), done.time): 1}
 
 
+async def test_two_who_ask_one_subscription_get_different_changes() -> None:
+    async with CollectionsWorld() as world:
+        gusts = await (await world.create()).collection()
+        listener = await gusts.listen(0)
+        both = asyncio.gather(anext(listener), anext(listener))
+        for number in range(2):
+            await asyncio.sleep(1)
+            await gusts.append(rows(("a", number)))
+        found = sorted(await both, key=lambda changes: changes.lower)
+        assert [(one.lower, one.upper) for one in found] == [(0, 1), (1, 2)]
+        assert [one.updates["v"].to_pylist() for one in found] == [[0], [1]]
+        await listener.close()
+
+
 async def test_a_listener_that_waits_between_merged_batches_misses_nothing() -> None:
     async with CollectionsWorld() as world:
         gusts = await (await world.create()).collection()
