@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
 import pyarrow
-from pyarrow import csv, parquet
+from pyarrow import csv, parquet, types
 
 from siltstone.cli.row_values import BASE64, Number, bytes_of_base64, column_of, is_bytes
 from siltstone.core.constants import MIB
@@ -194,6 +194,7 @@ def _column(field: pyarrow.Field, rows: Rows, name: str, *, is_encoded: bool) ->
 
 def _csv_tables(source: RowSource, schema: pyarrow.Schema) -> Iterator[pyarrow.Table]:
     kinds = {field.name: field.type for field in schema}
+    kinds |= {field.name: pyarrow.float32() for field in schema if types.is_float16(field.type)}
     kinds |= {f"{field.name}{BASE64}": pyarrow.string() for field in schema if is_bytes(field.type)}
     options = csv.ConvertOptions(
         column_types=kinds,
@@ -215,8 +216,11 @@ def _csv_tables(source: RowSource, schema: pyarrow.Schema) -> Iterator[pyarrow.T
 
 
 def _decoded(table: pyarrow.Table, schema: pyarrow.Schema) -> pyarrow.Table:
-    """The table with columns of bytes in the place of those in base64."""
+    """The table with columns of bytes in the place of those in base64, and halves of floats."""
     for field in schema:
+        if types.is_float16(field.type) and field.name in table.column_names:  # CSV reads none.
+            column = table[field.name].cast(field.type)
+            table = table.set_column(table.column_names.index(field.name), field.name, column)
         name = f"{field.name}{BASE64}"
         if is_bytes(field.type) and name in table.column_names and name not in schema.names:
             try:

@@ -21,6 +21,7 @@ from tests.support.command import Command
 TYPES = (
     ("station", "string"), ("gust", "double"), ("seen", "timestamp[us, tz=UTC]"),
     ("raw", "binary"), ("price", "decimal128(9, 2)"), ("day", "date32"), ("n", "int64"),
+    ("half", "halffloat"),
 )  # fmt: skip
 CREATE = [
     *(word for name, kind in TYPES for word in ("--column", f"{name}:{kind}")),
@@ -28,7 +29,7 @@ CREATE = [
 ]
 ROWS = """\
 {"station": "bodø", "gust": "NaN", "seen": "2026-01-02 03:04:05.000006Z", "raw_base64": "AP8="}
-{"station": "oslo", "price": "12.50", "day": "2026-01-31", "n": 9007199254740993}
+{"station": "oslo", "price": "12.50", "day": "2026-01-31", "n": 9007199254740993, "half": 0.5}
 """
 
 
@@ -62,7 +63,7 @@ def test_what_read_writes_append_takes(
     assert found[0]["raw_base64"] == "AP8="
     assert found[-1] == {
         "station": "oslo", "gust": None, "seen": None, "raw_base64": None, "price": "12.50",
-        "day": "2026-01-31", "n": 9007199254740993, "_diff": 1,
+        "day": "2026-01-31", "n": 9007199254740993, "half": 0.5, "_diff": 1,
     }  # fmt: skip
     by_station = sorted(found, key=lambda row: row["station"])
     assert (by_station[0], by_station[2]) == (by_station[1], by_station[3])
@@ -166,7 +167,7 @@ def test_a_mistake_in_the_last_row_appends_nothing(
 def test_an_empty_input_moves_the_upper(gusts: Command) -> None:
     assert gusts("collection", "append", "gusts", "/dev/null", "--format", "json").out == "0 0\n"
     assert gusts("collection", "read", "gusts").out == ""
-    header = '"station","gust","seen","raw_base64","price","day","n"\n'
+    header = '"station","gust","seen","raw_base64","price","day","n","half"\n'
     assert gusts("collection", "read", "gusts", "--format", "csv").out == header
 
 
