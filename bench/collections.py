@@ -125,7 +125,7 @@ def _many_appends(workshop: Workshop) -> list[Figure]:
 
 def _late_appends(workshop: Workshop) -> list[Figure]:
     """Whether an append gets dearer with those before it."""
-    late = workshop.pick(LATE, 200)
+    late = workshop.pick(LATE, 300)
     with workshop.place() as place, _collection(workshop, place) as ours:
         _appends_ms(ours.append, EARLY)
         early = _appends_ms(ours.append, WINDOW)
