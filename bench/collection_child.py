@@ -1,18 +1,20 @@
-"""A process that appends to a table: ``python -m bench.collection_child KIND PLACE COUNT``.
+"""Processes that append to a table: ``python -m bench.collection_child KIND PLACE COUNT PAUSE_S``.
 
-KIND is ``collection``, where PLACE is the file of a store, or ``delta``, where it is a folder. It
-says that it is ready, waits for a line, and tells one JSON object for each append: when it began
-and when it was durable, in seconds of ``time.time``.
+KIND is ``collection``, where PLACE is the file of a store, or ``delta``, where it is a folder. A
+child says that it is ready, waits for a line, and tells in JSON of each append when it began and
+when it was durable, in seconds of ``time.time``. Before each one it waits for PAUSE_S.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import pyarrow as pa
 
@@ -22,11 +24,58 @@ from siltstone.collections.blocking import open_collections
 
 ROWS = 20
 
+Times = list[tuple[float, float]]
+"""Of each append: when it began, and when it was durable."""
+
+
+class Children:
+    """Children that wait for ``go``. As ``with``, which waits for their end.
+
+    Args:
+        total: how many.
+        kind: see the module.
+        place: see the module.
+        count: appends of each.
+        pause_s: before each append.
+    """
+
+    def __init__(
+        self, total: int, kind: str, place: Path, count: int, pause_s: float = 0.0
+    ) -> None:
+        words = [kind, str(place), str(count), str(pause_s)]
+        command = [sys.executable, "-m", "bench.collection_child", *words]
+        self._stack = ExitStack()
+        self._children = [
+            self._stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            for _ in range(total)
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def go(self) -> None:
+        """Let them begin when all are ready."""
+        for child in self._children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+        for child in self._children:
+            assert child.stdin is not None
+            child.stdin.write("go\n")
+            child.stdin.flush()
+
+    def times(self) -> list[Times]:
+        """Wait for the appends of each of them."""
+        return [json.loads(child.stdout.readline()) for child in self._children if child.stdout]
+
 
 def main() -> None:
     """Append."""
-    kind, place, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-    pause_s = float(sys.argv[4]) if len(sys.argv) > 4 else 0.0
+    kind, place, count, pause_s = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     with ExitStack() as stack:
         append: Callable[[pa.Table], object]
         if kind == "collection":
@@ -43,11 +92,11 @@ def main() -> None:
         sys.stdin.readline()
         times = []
         for table in tables:
-            time.sleep(pause_s)
+            time.sleep(float(pause_s))
             begun = time.time()
             append(table)
             times.append((begun, time.time()))
-        print(json.dumps({"times": times, "cpu_s": time.process_time()}), flush=True)
+        print(json.dumps(times), flush=True)
 
 
 if __name__ == "__main__":

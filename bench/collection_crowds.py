@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.collection_child import Children
 from bench.collection_rows import NAME, SCHEMA, rows
 from bench.figure import PER_SECOND, Figure
 from bench.peers import optional
@@ -69,22 +66,9 @@ def run(workshop: Workshop) -> list[Figure]:
 
 
 def _crowd(kind: str, place: Path, count: int) -> _Crowd:
-    command = [sys.executable, "-m", "bench.collection_child", kind, str(place), str(count)]
-    with ExitStack() as stack:
-        children = [
-            stack.enter_context(
-                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            )
-            for _ in range(PROCESSES)
-        ]
-        for child in children:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "ready\n"
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
-        told = [json.loads(child.stdout.readline())["times"] for child in children if child.stdout]
+    with Children(PROCESSES, kind, place, count) as children:
+        children.go()
+        told = children.times()
     begin = min(times[0][0] for times in told)
     end = max(times[-1][1] for times in told)
     each = [len(times) / (times[-1][1] - times[0][0]) for times in told]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
+from bench.collection_child import Children
 from bench.collection_rows import NAME, SCHEMA, rows
 from bench.figure import MILLISECONDS, Figure
 from bench.workshop import Workshop
@@ -75,24 +73,14 @@ def _other_process(workshop: Workshop) -> Figure:
         file = workshop.store(place)
         with open_collections(file) as collections:
             ours = collections.create(NAME, SCHEMA, key=["key"])
-            command = [sys.executable, "-m", "bench.collection_child"]
-            child = subprocess.Popen(
-                [*command, "collection", str(file), str(total), "0.2"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            with child, ours.listen() as changes:
-                assert child.stdin is not None
-                assert child.stdout is not None
-                assert child.stdout.readline() == "ready\n"
-                child.stdin.write("go\n")
-                child.stdin.flush()
+            children = Children(1, "collection", file, total, pause_s=0.2)
+            with children, ours.listen() as changes:
+                children.go()
                 arrivals: list[float] = []
                 while len(arrivals) < total:
                     found = next(changes)
                     arrivals += [time.time()] * (len(found.updates) // FEW_ROWS)
-                times = json.loads(child.stdout.readline())["times"]
+                (times,) = children.times()
     late_ms = [(at - end) * 1e3 for at, (_, end) in zip(arrivals, times, strict=True)]
     return Figure(
         what="append to a listener in another process, 95th percentile",

@@ -304,7 +304,7 @@ class AsyncCollectionWriter:
         return row is not None and not lease_ended(row, self._place.now_ms())
 
     async def _wait_for_room(self) -> None:
-        self._compact()  # Nobody else may be there to do it.
+        self._compact()  # There may be no other process to do it.
         try:
             await self._shared.wait_for(lambda state: not appends_wait(state), PRESSURE_S)
         except TimeoutError:

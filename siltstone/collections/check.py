@@ -16,8 +16,9 @@ from siltstone.collections.consensus.object_names import (
     collection_prefix,
     id_of,
 )
+from siltstone.collections.consensus.plugin import OBJECTS
 from siltstone.collections.consensus_choice import CHOICE_NAME
-from siltstone.collections.place import OBJECTS, CollectionPlace
+from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.open_part import check_whole
 from siltstone.collections.state.replay import replayed
 from siltstone.collections.state.rollups import floor_rollup

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+from siltstone.collections.missing_parts import is_needed
 from siltstone.collections.part_objects import pieces_of
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.encoded_part import EncodedPart
@@ -15,7 +16,6 @@ from siltstone.collections.rows.merge import merge_runs
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.compaction_plan import BatchMerge, plan, plan_whole
 from siltstone.collections.state.merges import replace_batches
-from siltstone.collections.state.part_names import names_in, part_name
 from siltstone.collections.state.refusals import check_open
 from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.stored_schema import schemas_of
@@ -114,8 +114,7 @@ class Compactor:
             return await self._written_and_put(merge, parts)
         except ChunkNotFoundError as error:
             newer = await self._shared.refresh()
-            missing = part_name(error.chunk)  # Others may have merged some of the inputs alone.
-            if any(missing in names_in(batch) for batch in newer.batches.items):
+            if is_needed(newer, error):  # Others may have merged some of the inputs alone.
                 raise LostDataError(
                     "rows of a collection are gone", where=error.chunk, collection=state.id.hex()
                 ) from error

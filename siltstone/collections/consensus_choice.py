@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from siltstone.collections.place import read_object
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkExistsError, ChunkNotFoundError, CollectionError
@@ -49,9 +50,8 @@ def make_choice(storage: ChunkStorage, wanted: str) -> None:
 
 
 def _read(storage: ChunkStorage) -> str | None:
-    buffer = bytearray(_READ_BYTES)
     try:
-        length = storage.read_into(CHOICE_NAME, 0, buffer)
+        data = read_object(storage, CHOICE_NAME, 0, _READ_BYTES)
     except ChunkNotFoundError:
         return None
-    return decode_choice(buffer[:length], where=CHOICE_NAME)
+    return decode_choice(data, where=CHOICE_NAME)

@@ -36,12 +36,17 @@ async def state_without(
     check_open(state)
     if lease is not None:
         lease.check()
-    missing = part_name(error.chunk)
-    if lease is not None or any(missing in names_in(batch) for batch in state.batches.items):
+    if lease is not None or is_needed(state, error):
         raise LostDataError(
             "rows of a collection are gone", where=error.chunk, collection=name_of(state)
         ) from error
     return state
+
+
+def is_needed(state: CollectionState, error: ChunkNotFoundError) -> bool:
+    """Whether a state names the part that a read did not find."""
+    missing = part_name(error.chunk)
+    return any(missing in names_in(batch) for batch in state.batches.items)
 
 
 def too_slow(state: CollectionState) -> LeaseExpiredError:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from siltstone.collections.consensus.plugin import OBJECTS
 from siltstone.collections.rows.encode_parts import PART_BYTES
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.consensus import ClosableConsensus, Consensus
@@ -15,9 +16,6 @@ from siltstone.core.environment import Environment, own_pool
 from siltstone.store.settings.effective import EffectiveSettings
 
 T = TypeVar("T")
-
-OBJECTS: Final = "objects"
-"""The consensus that needs nothing but long-term storage."""
 
 REQUEST_THREADS: Final = 16
 """Requests in flight: entries, and parts that are written or read whole."""

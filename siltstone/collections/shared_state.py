@@ -22,6 +22,7 @@ from siltstone.core.consensus import Committed, Opened, Progress, Taken
 from siltstone.core.constants import KIB
 from siltstone.core.errors import ClosedError, OutcomeUnknownError, SiltstoneError
 from siltstone.core.records.collection_state import CollectionState
+from siltstone.core.storage.late_work import forget
 
 T = TypeVar("T")
 Command = Callable[[CollectionState, int], tuple[CollectionState, T]]
@@ -162,7 +163,7 @@ class SharedState:
         while self._certain < began:
             if self._looking is None:
                 self._looking = asyncio.ensure_future(self._look())
-                self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+                self._looking.add_done_callback(forget)
             await asyncio.shield(self._looking)
         return self.state
 
@@ -208,6 +209,8 @@ class SharedState:
         tasks = {task for task in (self._worker, self._looking, self._polling) if task is not None}
         if tasks:
             await asyncio.wait(tasks)
+
+    # --- one entry after the other ---
 
     async def _work(self) -> None:
         try:
@@ -329,6 +332,8 @@ class SharedState:
             _fail(request, error)
         return is_any
 
+    # --- news ---
+
     async def _look(self) -> None:
         try:
             began, began_s = self._next_moment()
@@ -342,7 +347,7 @@ class SharedState:
         if self._polling is None:
             self._polled_s = self._place.environment.monotonic()
             self._polling = asyncio.ensure_future(self._ask_for_news())
-            self._polling.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._polling.add_done_callback(forget)
         await asyncio.shield(self._polling)
 
     async def _ask_for_news(self) -> None:

@@ -12,7 +12,8 @@ from siltstone.core.consensus import Consensus
 from siltstone.core.environment import Environment
 from siltstone.core.hooks import checked_settings, hookimpl
 
-NAME = "objects"
+OBJECTS = "objects"
+"""The consensus that needs nothing but long-term storage."""
 
 
 @hookimpl
@@ -20,18 +21,18 @@ def siltstone_consensus(
     name: str, settings: Mapping[str, Any], storage: ChunkStorage, environment: Environment
 ) -> Consensus | None:
     """Build a consensus over objects of long-term storage, if it is the one that is meant."""
-    if name != NAME:
+    if name != OBJECTS:
         return None
     from siltstone.collections.consensus.objects import ObjectConsensus
 
-    checked_settings(NAME, settings, _no_settings())
+    checked_settings(OBJECTS, settings, _no_settings())
     return ObjectConsensus(storage, environment)
 
 
 @hookimpl
 def siltstone_settings(name: str) -> type[BaseModel] | None:
     """Return what checks the settings, if it is this consensus that is meant."""
-    return _no_settings() if name == NAME else None
+    return _no_settings() if name == OBJECTS else None
 
 
 def _no_settings() -> type[BaseModel]:

@@ -216,7 +216,7 @@ def _fitting(field: pyarrow.Field, column: pyarrow.ChunkedArray) -> pyarrow.Chun
     """The column in the type of the field, where that loses nothing."""
     kind = column.type
     if _holds_text(kind):
-        try:  # Neither Arrow nor Parquet looks, and nobody could read the rows afterwards.
+        try:  # Neither Arrow nor Parquet looks, and no reader could decode the rows.
             column.validate(full=True)
         except pyarrow.ArrowException as error:
             raise _misfit(field, f"values are not UTF-8: {error}") from error
