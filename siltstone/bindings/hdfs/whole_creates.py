@@ -16,7 +16,7 @@ from typing import Final
 from siltstone.bindings.hdfs.calls import Turn
 from siltstone.bindings.hdfs.errors import translated
 from siltstone.bindings.hdfs.service import Service
-from siltstone.bindings.hdfs.writes import Hand, create
+from siltstone.bindings.hdfs.writes import PAUSE_MAX_S, PAUSE_S, Hand, create
 from siltstone.core.constants import Buffer
 from siltstone.core.drafts import DRAFTS, draft_name, is_draft_below
 from siltstone.core.errors import (
@@ -32,6 +32,9 @@ from siltstone.core.remote.target import Target
 RACES_MAX: Final = 16
 """How often a folder that others remove while we make it is made again."""
 FOLDER_MODE: Final = 0o755
+LOOKS_MAX: Final = 6
+"""How often the chunk is looked at after a rename of doubtful end: once is not enough where a
+DataNode is busy, and six times take less than a second more."""
 
 
 def create_whole(service: Service, target: Target, buffers: Sequence[Buffer], length: int) -> None:
@@ -113,7 +116,7 @@ def _rename(
             with translated(target.name, "create", changes=True):
                 service.client.rename(draft, target.key, False)
         except ChunkError as error:
-            if _is_renamed(service, draft, target, buffers, error):
+            if _is_renamed(turn, service, draft, target, buffers, error):
                 return
             if not isinstance(error, ChunkNotFoundError):
                 _remove(service, draft, error)
@@ -127,7 +130,12 @@ def _rename(
 
 
 def _is_renamed(
-    service: Service, draft: str, target: Target, buffers: Sequence[Buffer], error: ChunkError
+    turn: Turn,
+    service: Service,
+    draft: str,
+    target: Target,
+    buffers: Sequence[Buffer],
+    error: ChunkError,
 ) -> bool:
     """Whether a rename took place although it failed; ``False`` means that it did not.
 
@@ -139,7 +147,7 @@ def _is_renamed(
             service.info(draft)
     except ChunkNotFoundError:
         with suppress(ChunkError):
-            if _holds(service, target, b"".join(buffers)):
+            if _holds(turn, service, target, b"".join(buffers)):
                 return True
         # What the only NameNode refuses was not sent to another one before.
         is_refused = error.outcome is Outcome.NOT_APPLIED and service.settings.is_one_namenode
@@ -159,7 +167,22 @@ def _is_renamed(
     return False
 
 
-def _holds(service: Service, target: Target, content: bytes) -> bool:
+def _holds(turn: Turn, service: Service, target: Target, content: bytes) -> bool:
+    """Whether the chunk has these bytes; looked at again where the service does not answer.
+
+    Raises:
+        ChunkError: it is not there, or does not answer.
+    """
+    pause_s = PAUSE_S
+    for _ in range(LOOKS_MAX - 1):
+        with suppress(ChunkUnavailableError):
+            return _holds_now(service, target, content)
+        turn.sleep(pause_s)
+        pause_s = min(2 * pause_s, PAUSE_MAX_S)
+    return _holds_now(service, target, content)
+
+
+def _holds_now(service: Service, target: Target, content: bytes) -> bool:
     with translated(target.name, "create"):
         reader = service.client.read(target.key)
         if reader.file_length() != len(content):

@@ -140,12 +140,13 @@ def test_a_killed_process_leaves_whole_chunks_and_burns_no_name(hdfs: Hdfs) -> N
 
 
 class Renaming:
-    """Clients of which one does something around the first rename."""
+    """Clients of which one does something around the first rename, or does not answer reads."""
 
     def __init__(self, real: Any, rename: Callable[[Callable[[], None]], None]) -> None:
         self._real = real
         self._rename = rename
         self.renames = 0
+        self.silent_reads = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -163,6 +164,12 @@ class Renaming:
                     outer._rename(lambda: real.rename(*arguments))
                 else:
                     real.rename(*arguments)
+
+            def read(self, path: str) -> Any:
+                if outer.silent_reads:
+                    outer.silent_reads -= 1
+                    raise OSError("Connection reset by peer")
+                return real.read(path)
 
         return Reader()
 
@@ -191,6 +198,20 @@ def test_a_rename_that_a_second_namenode_gets_again_is_recognised(
     assert clients.renames == 1
     assert service.outside_read(NAME) == CONTENT
     assert drafts(service) == []
+
+
+def test_a_renamed_chunk_that_cannot_be_read_at_once_is_read_again(hdfs: Hdfs) -> None:
+    def resent(rename: Callable[[], None]) -> None:
+        rename()
+        clients.silent_reads = 3
+        raise FileExistsError("the second answer")
+
+    service = HdfsService(server=hdfs)
+    service.outside_write("d/other", b"x")
+    storage, clients = renaming(service, resent)
+    make(storage)
+    assert clients.silent_reads == 0
+    assert service.outside_read(NAME) == CONTENT
 
 
 def test_a_rename_whose_effect_cannot_be_seen_is_unknown(hdfs: Hdfs) -> None:
