@@ -293,7 +293,7 @@ class SharedState:
                 _fail(request, error)
             return
         try:
-            self._take(result.progress)
+            self._take(result.progress, new if isinstance(result, Committed) else None)
         except SiltstoneError as error:
             for request, _ in joined:
                 _fail(request, error if isinstance(result, Taken) else _unreadable(error))
@@ -370,10 +370,10 @@ class SharedState:
         self._certain = max(self._certain, moment)
         self._certain_s = max(self._certain_s, moment_s)
 
-    def _take(self, progress: Progress) -> None:
+    def _take(self, progress: Progress, committed: CollectionState | None = None) -> None:
         if progress.tip.seqno <= self.tip.seqno:
             return  # Another call went as far meanwhile.
-        self.state, self.tip = advanced(self.state, progress)
+        self.state, self.tip = advanced(self.state, progress, committed)
         self._wake()
 
     def _wake(self) -> None:

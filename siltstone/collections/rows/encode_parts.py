@@ -171,7 +171,8 @@ def _inline_part(
         with_time=PartFlags.HAS_TIME in flags,
         with_diff=PartFlags.HAS_DIFF in flags,
     )
-    (batch,) = updates.select(fields.names).cast(fields).combine_chunks().to_batches()
+    shown = updates if updates.schema == fields else updates.select(fields.names).cast(fields)
+    (batch,) = shown.combine_chunks().to_batches()
     if pyarrow.ipc.get_record_batch_size(batch) > INLINE_BYTES:
         return None
     data = bytes(batch.serialize())

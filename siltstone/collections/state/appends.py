@@ -23,8 +23,7 @@ from siltstone.collections.state.refusals import (
     cut_who,
     name_of,
 )
-from siltstone.collections.state.uploads import check_batches, check_parts, with_holds_moved
-from siltstone.collections.state.writers import with_writer
+from siltstone.collections.state.uploads import check_batches, check_parts, holds_moved
 from siltstone.core.errors import (
     BackPressureError,
     CollectionSequenceError,
@@ -120,10 +119,13 @@ def compare_and_append(
     check_parts(state, parts)
     batches = _added(state, CollectionBatch(lower=lower, upper=upper, runs=runs))
     check_batches(state, batches)
-    after = replace(state, batches=batches)
-    after = with_writer(after, _appender(now_ms, append, row, upper))
-    after = with_holds_moved(after, parts)
-    after = replace(after, since=since_by_policy(after))
+    writers = {**state.writers, append.writer: _appender(now_ms, append, row, upper)}
+    after = replace(
+        state,
+        batches=batches,
+        writers=holds_moved(writers, parts),
+        since=since_by_policy(state, batches.upper),
+    )
     return after, Appended(upper=upper, repeated=False)
 
 

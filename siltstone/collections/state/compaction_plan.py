@@ -12,6 +12,7 @@ Empty batches have no level and go with what is around them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -71,7 +72,8 @@ def plan(state: CollectionState) -> BatchMerge | None:
     if state.life is not Life.OPEN or len(items) < LEVEL_FACTOR:
         return None
     levels = [level_of(batch.length) if batch.runs else None for batch in items]
-    for level in sorted({level for level in levels if level is not None}):
+    counts = Counter(level for level in levels if level is not None)
+    for level in sorted(level for level, count in counts.items() if count >= LEVEL_FACTOR):
         span = _alike(levels, level) or _overtaken(items, levels, level)
         if span is not None:
             return BatchMerge(inputs=items[slice(*span)], since=state.since)

@@ -79,6 +79,8 @@ def diff_of(
     ``token`` and ``actor`` are those of the diff.
     """
     assert after.seqno == before.seqno + 1, "a diff leads to the next seqno"
+    problem = impossible(after) or _backwards(before, after)
+    assert not problem, problem  # No process could open the collection any more.
     changes = [
         encode_change(ChangeKind(kind), getattr(after, name))
         for kind, name in _NUMBERS.items()

@@ -20,15 +20,15 @@ def held_since(state: CollectionState) -> int:
     return held
 
 
-def since_by_policy(state: CollectionState) -> int:
+def since_by_policy(state: CollectionState, upper: int) -> int:
     """The since that the history of the collection asks for, and readers and bookmarks allow.
 
-    It stays at least one below the upper, so that something can be read, and where it is when the
-    collection is finished.
+    It stays at least one below ``upper``, which the collection gets, so that something can be read,
+    and where it is when the collection is finished.
     """
-    if state.history == HISTORY_ALL or state.upper == DONE:
+    if state.history == HISTORY_ALL or upper == DONE:
         return state.since
-    asked = max(0, state.upper - state.history)
+    asked = max(0, upper - state.history)
     if asked <= state.since:
         return state.since
     return max(state.since, min(asked, held_since(state)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from siltstone.collections.state.part_names import names_in
 from siltstone.collections.state.refusals import check_open
-from siltstone.collections.state.uploads import check_batches, check_parts, with_holds_moved
+from siltstone.collections.state.uploads import check_batches, check_parts, holds_moved
 from siltstone.core.errors import ConditionFailedError
 from siltstone.core.records.collection_batch import Batches, CollectionBatch
 from siltstone.core.records.collection_state import CollectionState
@@ -68,7 +68,8 @@ def replace_batches(
     check_parts(state, parts, known=known)
     batches = _with_output(state.batches, span, output)
     check_batches(state, batches)
-    return with_holds_moved(replace(state, batches=batches), parts), None
+    writers = holds_moved(state.writers, parts)
+    return replace(state, batches=batches, writers=writers), None
 
 
 def _check_sums(inputs: Sequence[CollectionBatch], output: CollectionBatch) -> None:

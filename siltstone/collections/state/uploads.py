@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from siltstone.collections.state.limits import INLINE_MAX, PARTS_MAX
@@ -57,18 +57,22 @@ def check_parts(
             raise _expired(state, part, "part of a later state")
 
 
-def with_holds_moved(state: CollectionState, parts: Sequence[CollectionPart]) -> CollectionState:
-    """Return the state in which no writer can append any of these parts again."""
+def holds_moved(
+    writers: Mapping[str, CollectionWriter], parts: Sequence[CollectionPart]
+) -> Mapping[str, CollectionWriter]:
+    """Return the rows of writers, of which none can append any of these parts again."""
     beyond: dict[int, int] = {}
     for part in parts:
         if part.inline is None:
             beyond[part.writer] = max(beyond.get(part.writer, 0), part.born + 1)
-    moved = {
-        row.name: replace(row, hold=max(row.hold, beyond[row.id]))
-        for row in state.writers.values()
+    if not beyond:
+        return writers
+    return {
+        name: replace(row, hold=max(row.hold, beyond[row.id]))
         if row.hold and row.id in beyond
+        else row
+        for name, row in writers.items()
     }
-    return replace(state, writers={**state.writers, **moved}) if moved else state
 
 
 def check_batches(state: CollectionState, batches: Batches) -> None:
