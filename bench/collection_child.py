@@ -2,7 +2,8 @@
 
 KIND is ``collection``, where PLACE is the file of a store, or ``delta``, where it is a folder. A
 child says that it is ready, waits for a line, and tells in JSON of each append when it began and
-when it was durable, in seconds of ``time.time``. Before each one it waits for PAUSE_S.
+when it was durable, in seconds of ``time.time``, and what processor time all of them took, in
+seconds. Before each one it waits for PAUSE_S.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -24,8 +26,18 @@ from siltstone.collections.blocking import open_collections
 
 ROWS = 20
 
-Times = list[tuple[float, float]]
-"""Of each append: when it began, and when it was durable."""
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a child tells.
+
+    Attributes:
+        times: of each append: when it began, and when it was durable.
+        processor_s: what all of them took.
+    """
+
+    times: list[tuple[float, float]]
+    processor_s: float
 
 
 class Children:
@@ -68,9 +80,10 @@ class Children:
             child.stdin.write("go\n")
             child.stdin.flush()
 
-    def times(self) -> list[Times]:
+    def told(self) -> list[Told]:
         """Wait for the appends of each of them."""
-        return [json.loads(child.stdout.readline()) for child in self._children if child.stdout]
+        lines = [child.stdout.readline() for child in self._children if child.stdout]
+        return [Told(**json.loads(line)) for line in lines]
 
 
 def main() -> None:
@@ -90,13 +103,14 @@ def main() -> None:
         tables = [rows(ROWS) for _ in range(count)]
         print("ready", flush=True)
         sys.stdin.readline()
-        times = []
+        times, begun_s = [], time.process_time()
         for table in tables:
             time.sleep(float(pause_s))
             begun = time.time()
             append(table)
             times.append((begun, time.time()))
-        print(json.dumps(times), flush=True)
+        processor_s = time.process_time() - begun_s
+        print(json.dumps({"times": times, "processor_s": processor_s}), flush=True)
 
 
 if __name__ == "__main__":

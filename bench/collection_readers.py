@@ -80,8 +80,8 @@ def _other_process(workshop: Workshop) -> Figure:
                 while len(arrivals) < total:
                     found = next(changes)
                     arrivals += [time.time()] * (len(found.updates) // FEW_ROWS)
-                (times,) = children.times()
-    late_ms = [(at - end) * 1e3 for at, (_, end) in zip(arrivals, times, strict=True)]
+                (told,) = children.told()
+    late_ms = [(at - end) * 1e3 for at, (_, end) in zip(arrivals, told.times, strict=True)]
     return Figure(
         what="append to a listener in another process, 95th percentile",
         peer="the goal",

@@ -25,6 +25,7 @@ from bench.peers import optional
 from bench.workshop import Stopwatch, Workshop
 from siltstone.collections.blocking import Collection, open_collections
 from siltstone.core.constants import Buffer
+from siltstone.core.storage.optional_verbs import create_whole
 from siltstone.store.store_assembly import storage_of
 
 ROWS = 1_000
@@ -104,6 +105,7 @@ def _many_appends(workshop: Workshop) -> list[Figure]:
             ours = collections.create(NAME, SCHEMA, key=["key"])
             append_ms = _appends_ms(ours.append, total)
         read_ms = _processor_ms(lambda: _opened_and_read(file))
+        bare_ms = _creates_ms(place, total)
         if delta is None:
             return []
         folder = place / "delta"
@@ -113,6 +115,9 @@ def _many_appends(workshop: Workshop) -> list[Figure]:
     what = f"of {total:,} appends of {FEW_ROWS} rows, processor time"
     return [
         _figure(f"each {what}", "deltalake, nothing synced", [append_ms], [their_append_ms], 20),
+        _figure(
+            f"each {what}", "an entry by the binding: create and stat", [append_ms], [bare_ms], None
+        ),
         _figure(
             f"open and read after them, processor time of {total:,} appends of {FEW_ROWS} rows",
             "deltalake",
@@ -269,6 +274,19 @@ def _appends_ms(append: Append, times: int) -> float:
     def all_of_them() -> None:
         for table in tables:
             append(table)
+
+    return _processor_ms(all_of_them) / times
+
+
+def _creates_ms(place: Path, times: int) -> float:
+    """Processor time of what each append asks of long-term storage, milliseconds."""
+    storage = storage_of(place / "store")
+
+    def all_of_them() -> None:
+        for number in range(times):
+            name = f"bare/{number:08}"
+            create_whole(storage, name, [bytes(1_500)])
+            storage.stat(name)
 
     return _processor_ms(all_of_them) / times
 
