@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog, which no segment can be: what becomes one is refused.
+"""Tables of Spark's catalog, which no segment or collection can be: what becomes one is refused.
 
 Spark keeps the options of such a table and hands none of them to a source in Python when the table
 is read or written. So the table could be made, and filled, and nothing could be read from it. Spark
@@ -15,9 +15,10 @@ from pyspark import TaskContext
 from siltstone.core.errors import SettingsError
 
 WAY_OUT: Final = (
-    "segments cannot be tables of Spark's catalog, which gives the options of a table to no source "
-    "in Python: write with df.write.format('siltstone').save() or writeStream.start(), and read "
-    "with spark.read or CREATE TEMPORARY VIEW name USING siltstone OPTIONS (...)"
+    "segments and collections cannot be tables of Spark's catalog, which gives the options of a "
+    "table to no source in Python: write with df.write.format('siltstone').save() or "
+    "writeStream.start(), and read with spark.read or CREATE TEMPORARY VIEW name USING siltstone "
+    "OPTIONS (...)"
 )
 
 _OF_TABLES: Final = frozenset({"owner", "provider"})

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from siltstone.spark.columns import arrow_schema, default_schema
-from siltstone.spark.options import parse_options
+from siltstone.spark.options import names_collection, parse_options
 from siltstone.spark.stream_options import ALL_KNOWN, parse_stream_options
 from siltstone.spark.write_options import parse_write_options
 
@@ -37,7 +37,10 @@ FORMAT: Final = "siltstone"
 
 
 class SegmentSource(DataSource):
-    """``spark.read.format("siltstone")``: the lines, events or bytes of segments, a row each."""
+    """``spark.read.format("siltstone")``: the lines, events or bytes of segments, a row each.
+
+    Or the rows of a collection, where the options name one.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -45,11 +48,24 @@ class SegmentSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns that the options ask for: only ``value``, if they say nothing."""
+        """The columns that the options ask for: only ``value``, if they say nothing.
+
+        Of a collection they are all of its columns, if they say nothing.
+        """
+        if names_collection(self.options):
+            from siltstone.spark.collection_options import parse_collection_options
+            from siltstone.spark.collection_reader import collection_schema
+
+            return collection_schema(parse_collection_options(self.options))
         return default_schema(parse_options(self.options, ALL_KNOWN))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the schema that the user asked for. Spark calls it by keyword."""
+        if names_collection(self.options):
+            from siltstone.spark.collection_options import parse_collection_options
+            from siltstone.spark.collection_reader import CollectionSourceReader
+
+            return CollectionSourceReader(parse_collection_options(self.options), schema)
         options = parse_options(self.options)
         return SegmentSourceReader(options, arrow_schema(options, schema))
 

@@ -136,6 +136,11 @@ def parse_options(given: Mapping[str, str], known: tuple[str, ...] = KNOWN) -> R
     )
 
 
+def names_collection(given: Mapping[str, str]) -> bool:
+    """Whether options are about a collection, and not about segments."""
+    return any(name.lower() == "collection" for name in given)
+
+
 def _check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
     check_options(options)
     if unknown := sorted(options.keys() - {name.lower() for name in known}):

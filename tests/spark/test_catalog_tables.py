@@ -15,7 +15,7 @@ from tests.support.spark.sink_world import Sink, new_sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-REFUSED = "segments cannot be tables of Spark's catalog"
+REFUSED = "segments and collections cannot be tables of Spark's catalog"
 
 
 @pytest.fixture
