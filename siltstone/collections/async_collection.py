@@ -41,6 +41,7 @@ from siltstone.collections.state.refusals import check_open
 from siltstone.collections.state.schemas import evolve
 from siltstone.collections.state.writers import leave_writer
 from siltstone.collections.stored_schema import row_schema_of
+from siltstone.collections.upload_ticket import UploadTickets
 from siltstone.core.errors import SiltstoneError, SinceError
 from siltstone.core.records.collection_frontier import DONE
 from siltstone.core.records.collection_rows import TOKEN_BYTES, Bookmark
@@ -63,6 +64,7 @@ class AsyncCollection:
         self._housekeeping = housekeeping
         self._writer = self._writer_of(None)
         self._leases: list[ReaderLease] = []
+        self.tickets = UploadTickets(self._shared, place)
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self.name!r})"

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from siltstone.collections.consensus.object_names import collection_prefix
+from siltstone.collections.part_puts import put_part
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.stored_run import Piece
@@ -23,9 +24,7 @@ from siltstone.collections.state.part_names import (
 )
 from siltstone.core.errors import (
     ChunkError,
-    ChunkExistsError,
     CorruptDataError,
-    Outcome,
 )
 from siltstone.core.records.collection_batch import CollectionBatch, CollectionRun
 from siltstone.core.records.collection_part import CollectionPart
@@ -35,9 +34,6 @@ _log = logging.getLogger(__name__)
 
 UPLOADS_MAX: Final = 2
 """Parts of one append that are written at the same time: each is in memory as a whole."""
-
-TRIES: Final = 3
-"""Of one part, each under a name of its own; what a try left, the sweep deletes."""
 
 DELETES_MAX: Final = 1_000
 """Names of one call."""
@@ -108,25 +104,17 @@ class PartObjects:
         try:
             if encoded.part.inline is not None:
                 return encoded.part
-            for attempt in range(1, TRIES + 1):
-                part = replace(
-                    encoded.part,
-                    writer=writer,
-                    born=born,
-                    number=number,
-                    nonce=self._place.random_u64(),
+            place = self._place
+            return await place.ask(
+                partial(
+                    put_part,
+                    place.storage,
+                    self._id,
+                    replace(encoded.part, writer=writer, born=born, number=number),
+                    encoded.buffers,
+                    place.environment,
                 )
-                key = part_key(self._id, name_of_part(part))
-                try:
-                    await self._place.ask(partial(self._place.storage.create, key, encoded.buffers))
-                except ChunkExistsError:
-                    continue
-                except ChunkError as error:
-                    if error.outcome is not Outcome.UNKNOWN or attempt == TRIES:
-                        raise
-                else:
-                    return part
-            raise AssertionError("a random name is taken each time")
+            )
         finally:
             gate.release()
 

@@ -97,8 +97,8 @@ class CollectionPlace:
         return int(self.environment.time() * 1000)
 
     def random_u64(self) -> int:
-        """A random number above 0 and below 2^64."""
-        return int.from_bytes(self.environment.random_bytes(8), "little") or 1
+        """See ``random_u64``."""
+        return random_u64(self.environment)
 
     def ask(self, call: Callable[[], T]) -> Awaitable[T]:
         """Make a call of long-term storage or consensus on a thread."""
@@ -119,6 +119,11 @@ class CollectionPlace:
     def read(self, name: str, offset: int, length: int) -> Buffer:
         """Read bytes of an object. Blocking; raises ``ChunkError``."""
         return read_object(self.storage, name, offset, length)
+
+
+def random_u64(environment: Environment) -> int:
+    """A random number above 0 and below 2^64."""
+    return int.from_bytes(environment.random_bytes(8), "little") or 1
 
 
 def read_object(storage: ChunkStorage, name: str, offset: int, length: int) -> Buffer:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from siltstone.collections.entry_view import CollectionEntry
     from siltstone.collections.rows.input_rows import Rows
     from siltstone.collections.splits import CollectionSplit
+    from siltstone.collections.upload_ticket import UploadTicket
 
 
 class CollectionSnapshot(Closing):
@@ -249,6 +250,14 @@ class Collection:
         return self._loop.run(
             self._collection.append_batches(batches, expected_upper=expected_upper)
         )
+
+    def upload_ticket(self) -> UploadTicket:
+        """Let processes upload that have no collection open. See ``UploadTickets.lend``."""
+        return self._loop.run(self._collection.tickets.lend())
+
+    def end_ticket(self, ticket: UploadTicket) -> None:
+        """Take a ticket back. See ``UploadTickets.end``."""
+        self._loop.run(self._collection.tickets.end(ticket))
 
     def writer(self, name: str) -> CollectionWriter:
         """A writer whose appends count once for each sequence."""
