@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from siltstone.collections.state.limits import SEQUENCE_MAX
+from siltstone.collections.state.refusals import check_name
 from siltstone.core.errors import SettingsError
 from siltstone.core.records.collection_frontier import TIME_MAX
 from siltstone.spark.catalog_tables import check_options
@@ -16,6 +18,7 @@ from siltstone.spark.options import choice
 
 COLLECTION: Final = "collection"
 READ_KNOWN: Final = ("store", COLLECTION, "asOf", "columns", "diffs")
+WRITE_KNOWN: Final = ("store", COLLECTION, "writer", "sequence")
 _OF_SEGMENTS: Final = ("segment", "segments", "prefix")
 
 
@@ -45,6 +48,25 @@ class CollectionReadOptions:
     diffs: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionWriteOptions:
+    """What to write where.
+
+    Attributes:
+        store: absolute path of the settings file, or of the folder that holds it.
+        collection: name of the collection.
+        overwrite: whether the rows replace those that are there; else they are added.
+        writer: name by which the append is made once; ``None`` for none.
+        sequence: of the append among those of the writer; ``None`` without a writer.
+    """
+
+    store: str
+    collection: str
+    overwrite: bool = False
+    writer: str | None = None
+    sequence: int | None = None
+
+
 def parse_collection_options(given: Mapping[str, str]) -> CollectionReadOptions:
     """Check what a user wrote; names of options are compared without case, as Spark does.
 
@@ -58,6 +80,28 @@ def parse_collection_options(given: Mapping[str, str]) -> CollectionReadOptions:
         as_of=whole_number(options, "asOf", TIME_MAX),
         columns=_columns(options),
         diffs=choice(options, "diffs", Diffs.FALSE) is Diffs.TRUE,
+    )
+
+
+def parse_collection_write_options(
+    given: Mapping[str, str], *, overwrite: bool
+) -> CollectionWriteOptions:
+    """Check what a user wrote. Raises as ``parse_collection_options``."""
+    options = checked_options(given, WRITE_KNOWN, "save")
+    if ("writer" in options) != ("sequence" in options):
+        raise SettingsError("options 'writer' and 'sequence' go together, or there is none of them")
+    writer = options.get("writer")
+    if writer is not None:
+        try:
+            check_name(writer)
+        except ValueError as error:
+            raise SettingsError(f"option 'writer': {error}") from error
+    return CollectionWriteOptions(
+        store=str(Path(options["store"]).expanduser().absolute()),
+        collection=options[COLLECTION],
+        overwrite=overwrite,
+        writer=writer,
+        sequence=whole_number(options, "sequence", SEQUENCE_MAX),
     )
 
 

@@ -77,7 +77,13 @@ class SegmentSource(DataSource):
         return SegmentStreamReader(options, arrow_schema(options.read, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of a data frame. It opens an import session, so no task runs in vain."""
+        """A writer of a data frame. It begins the write, so no task runs in vain."""
+        if names_collection(self.options):
+            from siltstone.spark.collection_options import parse_collection_write_options
+            from siltstone.spark.collection_writer import CollectionSinkWriter
+
+            write = parse_collection_write_options(self.options, overwrite=overwrite)
+            return CollectionSinkWriter(write, schema)
         from siltstone.spark.sink import SegmentSinkWriter
 
         return SegmentSinkWriter(parse_write_options(self.options, overwrite=overwrite), schema)

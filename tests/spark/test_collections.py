@@ -1,4 +1,4 @@
-"""Collections through Spark itself: what is read at each time, and what goes wrong."""
+"""Collections through Spark itself: what is read at each time, what is written, what goes wrong."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceWriter
+from pyspark.sql.types import StructType
 
 import siltstone
 from siltstone.collections.blocking import Collection, Collections, open_collections
 from siltstone.collections.place import CollectionSettings
+from siltstone.spark.collection_options import parse_collection_write_options
 from siltstone.spark.collection_types import from_spark
+from siltstone.spark.collection_writer import CollectionSinkWriter, UploadedRows
+from siltstone.spark.data_source import SegmentSource
 from tests.support.spark.collection_world import (
     EACH_TYPE,
     GUSTS,
@@ -102,6 +108,113 @@ def test_a_view_in_sql_shows_a_collection(
         f"OPTIONS (store '{place}', collection '{gusts.name}')"
     )
     assert spark.sql("SELECT max(station) AS last FROM gusts").collect()[0].last == "s000009"
+
+
+def save(
+    frame: DataFrame,
+    place: Path,
+    name: str,
+    /,
+    *,
+    how: str = "append",
+    source: str = "siltstone",
+    **options: object,
+) -> None:
+    writer = frame.write.format(source).mode(how)
+    for key, value in {"store": place, "collection": name, **options}.items():
+        writer = writer.option(key, str(value))
+    writer.save()
+
+
+def frame_of(spark: SparkSession, count: int, first: int = 0) -> DataFrame:
+    """The rows of ``some_gusts``, in three partitions."""
+    return spark.range(first, first + count, 1, 3).selectExpr(
+        "cast(id AS DOUBLE) / 7 AS gust", "'s' || lpad(id, 6, '0') AS station"
+    )
+
+
+def test_data_frames_are_appended_and_replace_what_was_there(
+    spark: SparkSession, place: Path, gusts: Collection
+) -> None:
+    gusts.append(some_gusts(400))
+    save(frame_of(spark, 300, 400), place, gusts.name)
+    assert multiset(gusts.snapshot().to_arrow()) == multiset(some_gusts(700))
+    assert gusts.info().upper == 2, "all tasks together are one append"
+    for _ in range(2):
+        save(frame_of(spark, 90), place, gusts.name, how="overwrite", writer="report", sequence=1)
+        assert multiset(gusts.snapshot().to_arrow()) == multiset(some_gusts(90))
+    assert gusts.info().upper == 3, "the second job with the sequence appended nothing"
+    assert multiset(gusts.snapshot(1).to_arrow()) == multiset(some_gusts(700))
+
+
+def test_values_of_each_type_go_as_they_are(
+    spark: SparkSession, place: Path, collections: Collections
+) -> None:
+    made = collections.create("each-type-written", EACH_TYPE, key=["k"])
+    source = collections.create("each-type-read", EACH_TYPE, key=["k"])
+    source.append(each_value())
+    save(read(spark, place, source.name), place, made.name)
+    assert multiset(made.snapshot().to_arrow()) == multiset(source.snapshot().to_arrow())
+
+
+class DyingWriter(CollectionSinkWriter):
+    """The first attempt of a task dies when its work is done."""
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> UploadedRows:
+        message = super().write(iterator)
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() == 1 and context.attemptNumber() == 0:
+            raise RuntimeError("died after its work")
+        return message
+
+
+class DyingSource(SegmentSource):
+    @classmethod
+    def name(cls) -> str:
+        return "dying-collection"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = parse_collection_write_options(self.options, overwrite=overwrite)
+        return DyingWriter(options, schema)
+
+
+def test_an_attempt_that_dies_is_made_again_and_no_row_is_there_twice(
+    spark: SparkSession, place: Path, gusts: Collection
+) -> None:
+    spark.dataSource.register(DyingSource)
+    save(frame_of(spark, 300), place, gusts.name, source="dying-collection")
+    assert multiset(gusts.snapshot().to_arrow()) == multiset(some_gusts(300))
+    assert [gusts.sweep(), gusts.sweep()] == [1, 0]
+    assert multiset(gusts.snapshot().to_arrow()) == multiset(some_gusts(300))
+
+
+@pytest.mark.parametrize(
+    ("columns", "how", "message"),
+    [
+        (["gust"], "append", "a column of the collection is missing.*'station'"),
+        (["station", "cast(gust AS INT) AS gust"], "append", "cast it to DOUBLE.*'gust'"),
+        (["station", "gust", "array(1) AS a"], "append", "to_json.*'a'"),
+        (["station", "gust"], "ignore", "only append and overwrite|UNSUPPORTED_DATA_SOURCE_SAVE"),
+    ],
+)
+def test_a_write_that_does_not_fit_is_refused_and_no_task_runs(
+    spark: SparkSession, place: Path, gusts: Collection, columns: list[str], how: str, message: str
+) -> None:
+    never = frame_of(spark, 10).where("raise_error('a task ran') IS NULL")
+    with pytest.raises(PySparkException, match=message):
+        save(never.selectExpr(*columns), place, gusts.name, how=how)
+    assert (gusts.info().upper, gusts.info().writers) == (0, ())
+
+
+def test_a_table_of_the_catalog_is_refused(
+    spark: SparkSession, place: Path, gusts: Collection
+) -> None:
+    writer = frame_of(spark, 10).write.format("siltstone").mode("append")
+    writer = writer.option("store", str(place)).option("collection", gusts.name)
+    with pytest.raises(PySparkException, match="cannot be tables of Spark's catalog"):
+        writer.saveAsTable("gusts_table")
+    assert gusts.info().upper == 0
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -53,6 +54,29 @@ def read_by_hand(
     for task in sent(list(reader.partitions())):
         batches += list(sent(reader).read(task))
     return pyarrow.Table.from_batches(batches, schema=to_arrow_schema(wanted, timezone="UTC"))
+
+
+class WriteByHand:
+    """A write of a collection, by the calls that Spark makes, each in another process."""
+
+    def __init__(
+        self, folder: Path, schema: StructType, *, overwrite: bool = False, **options: object
+    ) -> None:
+        given = {"store": str(folder), "collection": NAME}
+        given |= {name: str(value) for name, value in options.items()}
+        self.writer = sent(SegmentSource(given).writer(schema=schema, overwrite=overwrite))
+
+    def task(self, *batches: pyarrow.RecordBatch) -> WriterCommitMessage:
+        """One attempt of a task."""
+        return sent(sent(self.writer).write(iter(batches)))
+
+    def commit(self, *messages: WriterCommitMessage | None) -> None:
+        """The end of the job."""
+        sent(self.writer).commit(list(messages))
+
+    def abort(self, *messages: WriterCommitMessage | None) -> None:
+        """The end of a job that failed."""
+        sent(self.writer).abort(list(messages))
 
 
 EACH_TYPE = pyarrow.schema(
