@@ -52,6 +52,7 @@ MODULES: Final = {
             "siltstone.spark.local_session.session",
             "siltstone.spark.data_source.register",
             "siltstone.spark.segment_files.files",
+            "siltstone.spark.native_collection.collection",
             "siltstone.spark.java.java_home",
         ),
     ),

@@ -17,6 +17,7 @@ from siltstone.collections.reader_lease import ReaderLease
 from siltstone.collections.rows.row_schema import DIFF
 from siltstone.collections.rows.snapshot import SnapshotSplit, plan_snapshot
 from siltstone.collections.shared_state import SharedState
+from siltstone.collections.snapshot_files import SnapshotFiles, files_of
 from siltstone.collections.splits import CollectionSplit
 from siltstone.collections.state.refusals import name_of
 from siltstone.collections.state.schemas import newest_schema
@@ -122,6 +123,7 @@ class AsyncCollectionSnapshot(AsyncClosing):
     ) -> None:
         self._shared = shared
         self._place = place
+        self._state = state
         self._splits = tuple(splits)
         self._shown = shown
         self._lease = lease
@@ -136,6 +138,15 @@ class AsyncCollectionSnapshot(AsyncClosing):
             )
             for split in self._splits
         )
+
+    async def files(self) -> SnapshotFiles:
+        """What the snapshot shows as files of Parquet; hold a lease as long as they are read.
+
+        Raises:
+            CapabilityError: objects of this long-term storage have no address.
+            CorruptDataError: inline rows are damaged.
+        """
+        return await self._place.work(partial(files_of, self._state, self._place, self.as_of))
 
     async def batches(self) -> AsyncIterator[pyarrow.RecordBatch]:
         """Yield all rows, some at a time, in constant memory.
@@ -207,9 +218,10 @@ class AsyncCollectionSnapshot(AsyncClosing):
     async def _plan_again(self, error: ChunkNotFoundError) -> None:
         assert self.as_of is not None, "where nothing was appended, nothing is read"
         state = await state_without(self._shared, error, self._lease)
-        self._splits = tuple(
-            (await planned(self._shared, self._place, state, self.as_of, self._shown, None))[1]
+        self._state, splits = await planned(
+            self._shared, self._place, state, self.as_of, self._shown, None
         )
+        self._splits = tuple(splits)
 
 
 async def planned(

@@ -34,7 +34,7 @@ from siltstone.core.text import uuid_text
 from siltstone.store.worker_store import worker_store
 
 TICKET_LEASE_MS: Final = 24 * 60 * 60 * 1000
-"""As long as a job may take. All garbage since its beginning stays as long if nobody ends it."""
+"""As long as a job may take. Garbage since its beginning stays as long if no process ends it."""
 
 RUN_BYTES: Final = 128 * MIB
 """Of rows in memory that are sorted at once. A worker holds about three times as much."""

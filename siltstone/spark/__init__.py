@@ -1,7 +1,8 @@
 """Segments in Spark: files for its own readers, a data source, and sessions that need no set-up.
 
 ``files(spark, store, "name")`` gives paths for ``spark.read.text``, ``csv``, ``json``, ``parquet``
-and the like. ``register(spark)`` makes ``spark.read.format("siltstone")`` known to a session;
+and the like. ``collection(spark, store, "name")`` shows a collection by Spark's own reader of
+Parquet. ``register(spark)`` makes ``spark.read.format("siltstone")`` known to a session;
 ``session()`` makes a local one that knows both and brings its own Java when the machine has none.
 
 Spark plans queries in processes next to the driver, one for each step. Everything here is loaded
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from siltstone.spark.data_source import register as register
     from siltstone.spark.java import java_home as java_home
     from siltstone.spark.local_session import session as session
+    from siltstone.spark.native_collection import collection as collection
     from siltstone.spark.segment_files import files as files
 
-__all__ = ["files", "java_home", "register", "session"]
+__all__ = ["collection", "files", "java_home", "register", "session"]
 
 _PLACES: Final = {
+    "collection": "native_collection",
     "files": "segment_files",
     "java_home": "java",
     "register": "data_source",

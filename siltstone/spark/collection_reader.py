@@ -71,7 +71,7 @@ def planned_splits(
     """
     with open_collections(options.store) as collections:
         collection = collections.collection(options.collection)
-        _check_time(options, collection)
+        check_complete(collection, options.as_of, "option 'asOf'")
         names = [field.name for field in schema if not (options.diffs and field.name == DIFF)]
         _check_columns(options, collection, schema)
         snapshot = collection.snapshot(options.as_of, columns=names, diffs=options.diffs)
@@ -90,32 +90,52 @@ def split_rows(
     except LeaseExpiredError as error:
         raise LeaseExpiredError(
             "rows of a split were replaced and collected while the job ran; run it again, and "
-            "raise garbage.delay",
+            "raise garbage.delay, or read by siltstone.spark.collection(), which holds a lease",
             collection=error.collection,
         ) from error
 
 
-def _shown(options: CollectionReadOptions, columns: pyarrow.Schema) -> StructType:
-    names = columns.names if options.columns is None else options.columns
-    for name in names:
-        if name not in columns.names:
+def chosen_columns(
+    name: str, columns: Sequence[str] | None, there: pyarrow.Schema
+) -> pyarrow.Schema:
+    """Return some columns of a collection; all where ``columns`` is ``None``.
+
+    Raises:
+        CollectionSchemaError: there is no such column.
+    """
+    for column in columns or ():
+        if column not in there.names:
             raise CollectionSchemaError(
-                "the collection has no such column",
-                collection=options.collection,
-                column=repr(name),
+                "the collection has no such column", collection=name, column=repr(column)
             )
-    shown = spark_schema(pyarrow.schema([columns.field(name) for name in names]))
+    names = there.names if columns is None else columns
+    return pyarrow.schema([there.field(column) for column in names])
+
+
+def check_complete(collection: Collection, as_of: int | None, said: str) -> None:
+    """Refuse a time that is not complete yet: nothing waits for it.
+
+    Args:
+        collection: its newest state is read.
+        as_of: the time; ``None`` is always complete.
+        said: what the time was given by, for the message.
+
+    Raises:
+        SettingsError: it is not complete; the message has the upper.
+        CollectionDroppedError: the collection was dropped.
+    """
+    upper = collection.info().upper
+    if as_of is not None and upper is not None and as_of >= upper:
+        raise SettingsError(
+            f"{said} is {as_of}, and that time is not complete yet: the upper of collection "
+            f"{collection.name!r} is {upper}"
+        )
+
+
+def _shown(options: CollectionReadOptions, columns: pyarrow.Schema) -> StructType:
+    shown = spark_schema(chosen_columns(options.collection, options.columns, columns))
     counts = [StructField(DIFF, LongType(), nullable=False)] if options.diffs else []
     return StructType([*shown.fields, *counts])
-
-
-def _check_time(options: CollectionReadOptions, collection: Collection) -> None:
-    upper = collection.info().upper
-    if options.as_of is not None and upper is not None and options.as_of >= upper:
-        raise SettingsError(
-            f"option 'asOf' is {options.as_of}, and that time is not complete yet: the upper of "
-            f"collection {options.collection!r} is {upper}"
-        )
 
 
 def _check_columns(

@@ -1,8 +1,8 @@
 """Data frames into a collection: tasks upload rows, and the driver appends all of them at one time.
 
 Spark plans a write in one process and ends it in another, and neither lives meanwhile. What
-connects them is an upload ticket, which is sent to the tasks as well. Nobody owns anything: other
-processes write at the same time.
+connects them is an upload ticket, which is sent to the tasks as well. No process owns anything:
+others write at the same time.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pytest
+from py4j.protocol import Py4JError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +18,8 @@ from pyspark.sql.types import StructType
 import siltstone
 from siltstone.collections.blocking import Collection, Collections, open_collections
 from siltstone.collections.place import CollectionSettings
+from siltstone.core.errors import CollectionSchemaError, SettingsError
+from siltstone.spark import collection
 from siltstone.spark.collection_options import parse_collection_write_options
 from siltstone.spark.collection_types import from_spark
 from siltstone.spark.collection_writer import CollectionSinkWriter, UploadedRows
@@ -233,3 +237,168 @@ def test_what_is_wrong_is_named(
     gusts.append(some_gusts(1))
     with pytest.raises(PySparkException, match=message):
         read(spark, place, gusts.name, **options).collect()
+
+
+def test_a_native_frame_shows_the_rows_of_snapshots(
+    spark: SparkSession, place: Path, gusts: Collection
+) -> None:
+    with collection(spark, place, gusts.name) as frame:
+        assert frame.collect() == []
+    changed(gusts)
+    gusts.append([{"station": "oslo", "gust": gust} for gust in (-0.0, 0.0, -0.0)])
+    gusts.append(
+        [], remove=[{"station": "oslo", "gust": -0.0}, {"station": "s000001", "gust": 1 / 7}]
+    )
+    for time in (0, 1, 4):
+        wanted = multiset(gusts.snapshot(time).to_arrow())
+        with collection(spark, place, gusts.name, as_of=time) as frame:
+            assert multiset(frame.collect()) == wanted
+    wanted = multiset(gusts.snapshot(columns=["note", "gust"]).to_arrow())
+    with collection(spark, place, gusts.name, columns=["note", "gust"]) as frame:
+        assert frame.columns == ["note", "gust"]
+        assert multiset(frame.collect()) == wanted
+
+
+def test_a_native_frame_of_merged_rows_shows_each_at_its_time(
+    spark: SparkSession, place: Path, gusts: Collection
+) -> None:
+    for first in (0, 0, 300):
+        gusts.append(some_gusts(400, first))
+    gusts.compact()
+    (part,) = gusts.snapshot(1).files().files
+    assert part.has_later
+    for time in range(3):
+        with collection(spark, place, gusts.name, as_of=time) as frame:
+            assert multiset(frame.collect()) == multiset(gusts.snapshot(time).to_arrow())
+    gusts.append([], remove=some_gusts(1))
+    gusts.advance_since(3)
+    gusts.compact()
+    found = gusts.snapshot().files()
+    assert ([file.has_counts for file in found.files], found.cancels) == ([True], False)
+    with collection(spark, place, gusts.name) as frame:
+        assert multiset(frame.collect()) == multiset(gusts.snapshot().to_arrow())
+
+
+def test_a_native_frame_has_values_of_each_type(
+    spark: SparkSession, place: Path, collections: Collections
+) -> None:
+    schema = pyarrow.schema([field for field in EACH_TYPE if field.name != "f16"])
+    rows = each_value().select(schema.names)
+    for name, appends in [
+        ("native-file", [rows]),
+        ("native-inline", [rows[n : n + 1] for n in range(8)]),
+    ]:
+        made = collections.create(name, schema, key=["k"])
+        for table in appends:
+            made.append(table)
+        assert len(made.snapshot().files().files) == (name == "native-file")
+        with collection(spark, place, name) as frame:
+            back = [from_spark(batch, schema) for batch in frame.toArrow().to_batches()]
+        assert multiset(pyarrow.concat_tables(back)) == multiset(pyarrow.concat_tables(appends))
+        made.append([], remove=appends[0][:1])
+        with collection(spark, place, name) as frame:
+            back = [from_spark(batch, schema) for batch in frame.toArrow().to_batches()]
+        assert multiset(pyarrow.concat_tables(back)) == multiset(
+            made.snapshot().to_arrow().select(schema.names)
+        )
+
+
+def test_filters_and_columns_of_a_native_frame_reach_parquet(
+    spark: SparkSession,
+    place: Path,
+    gusts: Collection,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    gusts.append(some_gusts(2_000))
+    with collection(spark, place, gusts.name) as frame:
+        found = frame.where("station >= 's001990'").select("station")
+        assert found.count() == 10
+        capsys.readouterr()
+        found.explain()
+    plan = capsys.readouterr().out
+    assert "PushedFilters: [IsNotNull(station), GreaterThanOrEqual(station,s001990)]" in plan
+    assert "ReadSchema: struct<station:string>" in plan
+
+
+def test_a_native_frame_holds_a_lease_in_its_block(
+    spark: SparkSession, place: Path, gusts: Collection
+) -> None:
+    gusts.append(some_gusts(1_000))
+    gusts.append(some_gusts(1_000, 1_000))
+    with collection(spark, place, gusts.name) as frame:
+        gusts.compact()
+        gusts.collect()
+        assert len(gusts.info().readers) == 1
+        assert frame.count() == 2_000
+    assert gusts.info().readers == ()
+
+
+def test_a_native_frame_shows_no_flipped_bit(
+    spark: SparkSession, place: Path, gusts: Collection
+) -> None:
+    gusts.append(some_gusts(2_000))
+    (file,) = gusts.snapshot().files().files
+    path = Path(file.uri.removeprefix("file://"))
+    good = path.read_bytes()
+    wanted = multiset(some_gusts(2_000))
+    for where in range(200, len(good) - 2_000, 1_511):
+        path.write_bytes(good[:where] + bytes([good[where] ^ 4]) + good[where + 1 :])
+        with collection(spark, place, gusts.name) as frame:
+            try:
+                assert multiset(frame.collect()) == wanted
+            except (PySparkException, Py4JError):
+                continue
+            pytest.fail(f"a flipped bit at {where} was not noticed")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ({"as_of": 2}, SettingsError, "as_of is 2, and that time is not complete yet"),
+        ({"columns": ["speed"]}, CollectionSchemaError, "no such column"),
+        ({}, PySparkException, "NegativeCountError"),
+    ],
+)
+def test_what_is_wrong_with_a_native_frame_is_named(
+    spark: SparkSession,
+    place: Path,
+    gusts: Collection,
+    given: dict[str, Any],
+    kind: type[Exception],
+    message: str,
+) -> None:
+    gusts.append([], remove=some_gusts(400))
+    gusts.append(some_gusts(399))
+    with (
+        pytest.raises(kind, match=message),
+        collection(spark, place, gusts.name, **given) as frame,
+    ):
+        frame.collect()
+
+
+def test_a_native_frame_leaves_out_what_parquet_readers_of_spark_lack(
+    spark: SparkSession, place: Path, collections: Collections
+) -> None:
+    columns = ["k", "half", "at", "text"]
+    types = [pyarrow.int64(), pyarrow.float16(), pyarrow.timestamp("ns"), pyarrow.string()]
+    schema = pyarrow.schema(list(zip(columns, types, strict=True)))
+    made = collections.create("halves", schema, key=["k"])
+    made.append(pyarrow.table({"k": range(400), "text": [f"{n:020}" for n in range(400)]}))
+    made.append([], remove=[{"k": 7, "text": f"{7:020}"}])
+    for shown, lack in [(["k", "half"], "halves"), (["k", "at"], "nanoseconds")]:
+        with (
+            pytest.raises(CollectionSchemaError, match=f"{lack}.*column="),
+            collection(spark, place, "halves", columns=shown),
+        ):
+            pass
+    with collection(spark, place, "halves", columns=["text", "k"]) as frame:
+        assert frame.count() == 399
+
+
+def test_a_path_with_odd_characters_is_no_pattern(spark: SparkSession, tmp_path: Path) -> None:
+    odd = tmp_path / "a {b} [c] d*e? %20 é"
+    siltstone.init(odd, containers=1)
+    with open_collections(odd) as opened:
+        opened.create("gusts", GUSTS, key=["station"]).append(some_gusts(400))
+    with collection(spark, odd, "gusts") as frame:
+        assert frame.count() == 400

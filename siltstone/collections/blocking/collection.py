@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from siltstone.collections.compaction import ShareDone
     from siltstone.collections.entry_view import CollectionEntry
     from siltstone.collections.rows.input_rows import Rows
+    from siltstone.collections.snapshot_files import SnapshotFiles
     from siltstone.collections.splits import CollectionSplit
     from siltstone.collections.upload_ticket import UploadTicket
 
@@ -52,6 +53,10 @@ class CollectionSnapshot(Closing):
     def splits(self) -> tuple[CollectionSplit, ...]:
         """Shares of the rows, which pickle."""
         return self._snapshot.splits()
+
+    def files(self) -> SnapshotFiles:
+        """What the snapshot shows as files of Parquet. See ``AsyncCollectionSnapshot.files``."""
+        return self._loop.run(self._snapshot.files())
 
     def batches(self) -> Iterator[pyarrow.RecordBatch]:
         """Yield all rows, some at a time, in constant memory."""
