@@ -81,3 +81,15 @@ def test_streams(spark: SparkSession, here: Path) -> None:
         query.stop()
     rows = spark.read.parquet(str(here / "data" / "out")).collect()
     assert sorted(row.value for row in rows) == ["AA,-1", "UA,2", "carrier,delay"]
+
+
+def test_collections(spark: SparkSession, here: Path) -> None:
+    schema = pyarrow.schema([("station", pyarrow.string()), ("gust", pyarrow.float64())])
+    with siltstone.open_collections(here / "data") as collections:
+        gusts = collections.create("gusts", schema, key=["station"])
+        gusts.append([{"station": "oslo", "gust": 1.5}])
+        frame = spark.sql("SELECT 'bergen' AS station, 2.5D AS gust")
+        found = follow(here, "spark-collections.md", frame=frame)
+        assert found["spark"] is spark
+        rows = gusts.snapshot().to_arrow().to_pylist()
+        assert sorted(row["station"] for row in rows) == ["bergen", "oslo"]

@@ -1,0 +1,176 @@
+"""Collections in Spark beside its own Parquet: reads of the same files, writes of the same rows.
+
+Each read looks at all columns of all rows and keeps nothing (the sink ``noop`` of Spark). What is
+written is durable here when the write returns; a file of Spark is in the page cache.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow.parquet as pq
+
+from bench.collection_rows import NAME, SCHEMA, rows
+from bench.figure import PER_SECOND, Figure
+from bench.processor import Spent, spend
+from bench.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS: Final = 10_000_000
+APPENDS: Final = 10
+NATIVE_GOAL: Final = 0.95
+SPLITS_GOAL: Final = 0.5
+WRITE_GOAL: Final = 0.8
+SETTINGS: Final = "\ngarbage:\n  delay: 0s\n"
+"""What was written goes before the next turn, like the peer's."""
+
+
+def run(workshop: Workshop) -> list[Figure]:
+    """Reads by Spark's own reader and by splits, and writes."""
+    try:
+        from siltstone.spark import session
+    except ImportError as error:
+        print(f"left out: {error}")
+        return []
+    with workshop.place() as place:
+        store = workshop.store(place, SETTINGS)
+        total = workshop.pick(ROWS, 20_000)
+        fill(store, place / "source", total)
+        spark = session(master="local[2]", settings={"spark.driver.memory": "2g"})
+        try:
+            return [
+                *reads(workshop, spark, store, total),
+                *writes(workshop, spark, place, store, total),
+            ]
+        finally:
+            spark.stop()
+
+
+def fill(store: Path, source: Path, total: int) -> None:
+    """Append the rows to a collection, and write them into files for the writes."""
+    from siltstone.collections.blocking import open_collections
+
+    source.mkdir()
+    with open_collections(store) as collections:
+        made = collections.create(NAME, SCHEMA, key=["key"])
+        for number in range(APPENDS):
+            table = rows(total // APPENDS)
+            made.append(table)
+            pq.write_table(table, source / f"{number}.parquet")
+        collections.settle()
+
+
+def reads(workshop: Workshop, spark: SparkSession, store: Path, total: int) -> list[Figure]:
+    """All rows by Spark's own reader, through us and without us, and by splits."""
+    from siltstone.collections.blocking import open_collections
+    from siltstone.spark import collection
+
+    with (
+        open_collections(store) as collections,
+        collections.collection(NAME).snapshot(lease=True) as snapshot,
+    ):
+        uris = [file.uri for file in snapshot.files().files]
+        check(spark.read.parquet(*uris), total)
+
+        def native() -> None:
+            with collection(spark, store, NAME) as frame:
+                consume(frame)
+
+        ways: dict[str, Callable[[], object]] = {
+            "native": native,
+            "theirs": lambda: consume(spark.read.parquet(*uris)),
+            "splits": lambda: consume(load(spark, store)),
+        }
+        spent = spend(1, workshop.rounds, ways)
+    peer = "spark.read.parquet of the same files"
+    by_reader, by_splits, theirs = spent["native"], spent["splits"], spent["theirs"]
+    return [
+        *figures("rows by Spark's own reader", peer, by_reader, theirs, total, NATIVE_GOAL),
+        *figures("rows by splits", peer, by_splits, theirs, total, SPLITS_GOAL),
+    ]
+
+
+def writes(
+    workshop: Workshop, spark: SparkSession, place: Path, store: Path, total: int
+) -> list[Figure]:
+    """A data frame into a new collection, and into a folder."""
+    from siltstone.collections.blocking import open_collections
+
+    frame = spark.read.parquet(str(place / "source"))
+    folder = place / "parquet"
+    numbers = count()
+    with open_collections(store) as collections:
+        target = f"target-{next(numbers)}"
+        collections.create(target, SCHEMA, key=["key"])
+
+        def ours() -> None:
+            writer = frame.write.format("siltstone").mode("append").option("store", str(store))
+            writer.option("collection", target).save()
+
+        def remove() -> None:
+            nonlocal target
+            if folder.exists():
+                shutil.rmtree(folder)
+            if collections.collection(target).info().upper:
+                check(load(spark, store, target), total)
+                collections.drop(target)
+                collections.collect()
+                target = f"target-{next(numbers)}"
+                collections.create(target, SCHEMA, key=["key"])
+            os.sync()
+
+        ways: dict[str, Callable[[], object]] = {
+            "ours": ours,
+            "theirs": lambda: frame.write.parquet(str(folder)),
+        }
+        spent = spend(1, workshop.rounds, ways, remove)
+    what, peer = "rows from Parquet into a collection", "df.write.parquet"
+    return figures(what, peer, spent["ours"], spent["theirs"], total, WRITE_GOAL)
+
+
+def figures(
+    what: str, peer: str, ours: Spent, theirs: Spent, total: int, goal: float
+) -> list[Figure]:
+    """By the clock, with the goal, and by the processor."""
+    return [
+        Figure(
+            what=what,
+            peer=peer,
+            unit=PER_SECOND,
+            ours=ours.per_wall(total),
+            theirs=theirs.per_wall(total),
+            goal=goal,
+        ),
+        Figure(
+            what=f"… {what}: a CPU second",
+            peer=peer,
+            unit=PER_SECOND,
+            ours=ours.per_cpu(total),
+            theirs=theirs.per_cpu(total),
+        ),
+    ]
+
+
+def load(spark: SparkSession, store: Path, name: str = NAME) -> DataFrame:
+    """A collection by splits."""
+    reader = spark.read.format("siltstone").option("store", str(store))
+    return reader.option("collection", name).load()
+
+
+def consume(frame: DataFrame) -> None:
+    """Make all columns of all rows, and drop them."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def check(frame: DataFrame, total: int) -> None:
+    """Stop where rows are missing or there twice."""
+    found = frame.count()
+    if found != total:
+        raise SystemExit(f"wrong number of rows: {found} instead of {total}")
