@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from bench.collection_rows import NAME, SCHEMA, rows
 from bench.figure import PER_SECOND, Figure
 from bench.processor import Spent, spend
+from bench.spark_sink import drop
 from bench.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -129,16 +130,21 @@ def writes(
         ways: dict[str, Callable[[], object]] = {
             "ours": ours,
             "theirs": lambda: frame.write.parquet(str(folder)),
+            "dropped": lambda: drop(frame, total),
         }
         spent = spend(1, workshop.rounds, ways, remove)
     what, peer = "rows from Parquet into a collection", "df.write.parquet"
-    return figures(what, peer, spent["ours"], spent["theirs"], total, WRITE_GOAL)
+    dropped = "nothing of ours: the same rows handed to Python by Arrow, and dropped"
+    return [
+        *figures(what, peer, spent["ours"], spent["theirs"], total, WRITE_GOAL),
+        *figures(f"… {dropped}", peer, spent["dropped"], spent["theirs"], total, None),
+    ]
 
 
 def figures(
-    what: str, peer: str, ours: Spent, theirs: Spent, total: int, goal: float
+    what: str, peer: str, ours: Spent, theirs: Spent, total: int, goal: float | None
 ) -> list[Figure]:
-    """By the clock, with the goal, and by the processor."""
+    """By the clock, with the goal if there is one, and by the processor."""
     return [
         Figure(
             what=what,
@@ -149,7 +155,7 @@ def figures(
             goal=goal,
         ),
         Figure(
-            what=f"… {what}: a CPU second",
+            what=f"… {what.removeprefix('… ')}: a CPU second",
             peer=peer,
             unit=PER_SECOND,
             ours=ours.per_cpu(total),

@@ -96,7 +96,8 @@ def _frame(spark: SparkSession, files: SnapshotFiles, shown: pyarrow.Schema) -> 
         _of_files(spark, files, list(some), read)
         for _, some in groupby(sorted(files.files, key=_kind), _kind)
     ]
-    frames.append(_of_inline(spark, files.inline, read))
+    if files.inline.num_rows or not frames:
+        frames.append(_of_inline(spark, files.inline, read))
     if files.cancels:
         return _repeated(_settled(reduce(DataFrame.union, frames), read), wanted)
     return reduce(DataFrame.union, [_repeated(frame, wanted) for frame in frames])
