@@ -20,9 +20,15 @@ from pyspark.sql.types import StructType
 
 from siltstone.collections.async_writer import CollectionBatchRows
 from siltstone.collections.blocking import Collection, Collections, open_collections
+from siltstone.collections.collection_info import CollectionInfo
 from siltstone.collections.rows.row_schema import DIFF
 from siltstone.collections.upload_ticket import UploadTicket, upload_rows
-from siltstone.core.errors import CollectionNotFoundError, SiltstoneError, UpdateTimeError
+from siltstone.core.errors import (
+    CollectionNotFoundError,
+    CollectionSequenceError,
+    SiltstoneError,
+    UpdateTimeError,
+)
 from siltstone.spark.catalog_tables import check_task
 from siltstone.spark.collection_options import CollectionWriteOptions
 from siltstone.spark.collection_types import check_frame, from_spark
@@ -58,16 +64,31 @@ def begin_write(options: CollectionWriteOptions, schema: StructType) -> Collecti
         CollectionNotFoundError: there is no such collection.
         CollectionSchemaError: a column is missing, unknown or of another type.
         UpdateTimeError: the collection is finished.
+        CollectionSequenceError: the writer has used a later sequence.
         CollectionLimitError: it has too many writers.
         SiltstoneError: whatever opening the collections of a store raises.
     """
     with open_collections(options.store) as collections:
         collection = collections.collection(options.collection)
-        upper = collection.info().upper
-        check_frame(schema, collection.schema)
-        if upper is None:
+        info = collection.info()
+        check_frame(schema, info.schema)
+        if info.upper is None:
             raise UpdateTimeError("collection is finished", collection=options.collection)
-        return CollectionWrite(ticket=collection.upload_ticket(), upper=upper)
+        _check_sequence(options, info)
+        return CollectionWrite(ticket=collection.upload_ticket(), upper=info.upper)
+
+
+def _check_sequence(options: CollectionWriteOptions, info: CollectionInfo) -> None:
+    if options.sequence is None:
+        return
+    for row in info.writers:
+        if row.name == options.writer and options.sequence < row.sequence:
+            raise CollectionSequenceError(
+                collection=options.collection,
+                writer=row.name,
+                sequence=options.sequence,
+                last_sequence=row.sequence,
+            )
 
 
 def write_rows(

@@ -130,9 +130,9 @@ def test_a_job_with_a_sequence_counts_once(folder: Path, gusts: Collection) -> N
             job.commit(job.task(spark_batch(10)), job.task(spark_batch(10)))
         assert shown(gusts) == multiset(pyarrow.concat_tables([some_gusts(10)] * 2))
     assert gusts.info().upper == 2
-    job = WriteByHand(folder, FRAME, writer="job", sequence=0)
     with pytest.raises(CollectionSequenceError, match="last_sequence=1"):
-        job.commit(job.task(spark_batch(10)))
+        WriteByHand(folder, FRAME, writer="job", sequence=0)
+    assert [row.name for row in gusts.info().writers] == ["job"]
 
 
 def test_an_overwrite_replaces_what_was_there(folder: Path, gusts: Collection) -> None:
