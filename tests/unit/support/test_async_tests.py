@@ -124,4 +124,5 @@ def test_what_would_not_be_awaited_fails(tmp_path: Path, options: tuple[str, ...
     body = NOT_RUN if options else f"{NOT_RUN}\nasync def test_without_the_plugin():\n    pass\n"
     found = outcomes(tmp_path, body, *options)
     assert len(found) == (2 if options else 3)
-    assert set(found.values()) == {"failure"}
+    # What is found when a coroutine is thrown away may come in the setup of the next test.
+    assert set(found.values()) <= {"failure", "error"}
