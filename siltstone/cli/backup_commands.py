@@ -11,6 +11,7 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.interrupts import goes_on, tells_done
+from siltstone.cli.left_out import tell_left_out
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, on_options
 from siltstone.cli.option_text import options_of
@@ -130,6 +131,7 @@ def _tell_backup(report: BackupReport, *, as_json: bool) -> None:
                 "copied_files": report.copied_files,
                 "copied_file_bytes": report.copied_file_bytes,
                 "missing_chunks": report.missing,
+                "left_out": ["collections"] if report.has_left_collections else [],
             }
         )
     else:
@@ -141,6 +143,8 @@ def _tell_backup(report: BackupReport, *, as_json: bool) -> None:
         )
         for name, reason in report.missing.items():
             say(f"missing: {name}: {reason}")
+    if report.has_left_collections:
+        tell_left_out("backup")
     if report.missing:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
 

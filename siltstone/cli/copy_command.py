@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from siltstone.cli.interrupts import goes_on
+from siltstone.cli.left_out import tell_left_out
 from siltstone.cli.moving_options import on_options, open_executor
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import finish, joined, told_counts
@@ -45,7 +46,8 @@ def copy(
     """Copy segments of the store SOURCE into the store TARGET: what is new and no more.
 
     Each store is a settings file or its folder, of any binding. SOURCE may be in use, TARGET not.
-    Without SEGMENTS and --prefix all of them. On Spark every worker needs both settings files.
+    Without SEGMENTS and --prefix all of them, but no collections. On Spark every worker needs both
+    settings files.
     """
     check_choice(segments, prefix)
     with open_executor(**choice) as executor:
@@ -69,6 +71,7 @@ def _copy(
     as_json: bool,
 ) -> list[SegmentInfo]:
     """Copy, and return the segments as they were when that began."""
+    from siltstone.collections.any_collection import store_has_collections
     from siltstone.pipelines.copy_plan import CONFLICT, UNREADABLE
     from siltstone.pipelines.copy_segments import copy as run_copy
     from siltstone.pipelines.copy_segments import lacking_bytes
@@ -82,6 +85,8 @@ def _copy(
         outcomes = run_copy(view, owned, executor, chosen, rate=rate)
         quiet = frozenset((OK, SAME))
         counts = told_counts(session, "copy", outcomes, total, as_json=as_json, quiet=quiet)
+        if not segments and not prefix and store_has_collections(view.path, view.uuid):
+            tell_left_out("copy")
     finish(session, "copy", counts, frozenset((UNREADABLE,)), FAILED, conflict=CONFLICT)
     return chosen
 

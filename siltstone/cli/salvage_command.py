@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.left_out import tell_left_out
 from siltstone.cli.output import print_json, print_table
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
@@ -68,6 +69,8 @@ def salvage(session: Session, into: Path | None, *, as_json: bool) -> None:
     for container, doubts in report.doubts.items():
         for doubt in doubts:
             session.note(f"siltstone: container {container}: {doubt}")
+    if report.has_left_collections:
+        tell_left_out("salvage")
     if into is not None:
         written = counted(report.copied, "byte")
         session.note(f"siltstone: there: {counted(report.done, 'segment')}; written: {written}")

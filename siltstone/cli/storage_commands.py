@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from siltstone.cli.interrupts import goes_on
+from siltstone.cli.left_out import tell_left_out
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import LOCAL, moving, rate_option, threads_option
 from siltstone.cli.output import print_json, say
@@ -62,6 +63,8 @@ def switch(session: Session, new: Path, threads: int | None, *, as_json: bool) -
 
 
 def _tell(report: MoveReport, *, as_json: bool) -> None:
+    if report.has_left_collections:
+        tell_left_out("copy")
     if as_json:
         print_json(
             {
@@ -70,6 +73,7 @@ def _tell(report: MoveReport, *, as_json: bool) -> None:
                 "copied": report.copied,
                 "copied_bytes": report.copied_bytes,
                 "removed": report.removed,
+                "left_out": ["collections"] if report.has_left_collections else [],
                 "settings": None if report.settings is None else str(report.settings),
             }
         )

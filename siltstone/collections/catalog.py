@@ -15,14 +15,17 @@ from siltstone.collections.state.diffs import diff_of
 from siltstone.collections.state.next_state import initial_state, next_state
 from siltstone.core.consensus import Opened
 from siltstone.core.errors import (
+    ChunkNotFoundError,
     CollectionExistsError,
     CollectionNotFoundError,
     CorruptDataError,
     OutcomeUnknownError,
+    StoreNotFoundError,
     UpperMismatchError,
 )
 from siltstone.core.records.collection_rows import CollectionSchema
 from siltstone.core.records.collection_state import CollectionState, Times, encode_state
+from siltstone.store.manifest import MANIFEST_NAME, MOVED_NAME
 
 CATALOG_ID: Final = bytes(16)
 
@@ -202,12 +205,36 @@ def _row(found: dict[str, Any]) -> CatalogRow:
 
 
 def begun(place: CollectionPlace, row: CatalogRow) -> Opened:
-    """Open a collection; give it its first entry if it has none. Blocking."""
+    """Open a collection; give it its first entry if it has none. Blocking.
+
+    Raises:
+        StoreNotFoundError: the store was switched to another place meanwhile.
+    """
     opened = place.consensus.open(row.id)
     if opened is not None:
         return opened
     make_choice(place.storage, place.settings.consensus)
     before = row.initial_state()
     rollup = place.consensus.put_rollup(row.id, 0, encode_state(before))
+    if row.id == CATALOG_ID:
+        # The first object of a collection. A switch of storage looks for one after it took the name
+        # of the store away, so one of the two sees the other.
+        _check_place(place)
     after = next_state(before, replace(before, rollups={0: rollup}), place.now_ms())
     return place.consensus.begin(row.id, rollup, diff_of(before, after, actor=place.who))
+
+
+def _check_place(place: CollectionPlace) -> None:
+    """Raise ``StoreNotFoundError`` if a switch took the name of the store away from here."""
+    names = (MOVED_NAME, MANIFEST_NAME)
+    moved, named = (_is_there(place, name) for name in names)
+    if moved and not named:
+        raise StoreNotFoundError("the store was switched to another long-term storage")
+
+
+def _is_there(place: CollectionPlace, name: str) -> bool:
+    try:
+        place.storage.stat(name)
+    except ChunkNotFoundError:
+        return False
+    return True

@@ -31,6 +31,8 @@ from siltstone.segments.simplified_layout import SIMPLIFIED, holds_simplified
 MANIFEST_NAME: Final = "system/store"
 COPY_NAME: Final = "system/store-copy"
 """The store manifest at a place that is not a store's yet, as long as bytes are brought there."""
+MOVED_NAME: Final = "system/store-moved"
+"""The store manifest at an old place that is no longer the store's."""
 
 _BYTES_MAX: Final = 64 * 1024
 

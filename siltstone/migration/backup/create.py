@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from siltstone.collections.any_collection import store_has_collections
 from siltstone.container.reader.backup_image import ContainerImage
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import Buffer
@@ -57,6 +58,7 @@ class BackupReport:
         copied_files: objects with index files, tails and lists that were made.
         copied_file_bytes: bytes of them.
         missing: what the source could not give, by chunk; empty unless that was allowed.
+        has_left_collections: the store has collections, which are not part of a backup.
     """
 
     backup: Backup
@@ -66,6 +68,7 @@ class BackupReport:
     copied_files: int
     copied_file_bytes: int
     missing: dict[str, str]
+    has_left_collections: bool
 
 
 def create_backup(
@@ -152,6 +155,7 @@ class _Making:
         progress: Progress,
     ) -> BackupReport:
         begun_ms = int(self._place.environment.time() * 1000)
+        has_left_collections = store_has_collections(self._view.path, self._view.uuid)
         images = self._view.images(containers)
         earlier = [one.backup for one in self._place.generations() if one.backup is not None]
         known = longest(
@@ -200,6 +204,7 @@ class _Making:
             copied_files=self._files,
             copied_file_bytes=self._file_bytes,
             missing=missing,
+            has_left_collections=has_left_collections,
         )
 
     def _copy(

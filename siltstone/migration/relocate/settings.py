@@ -12,12 +12,9 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.core.records.store_manifest import StoreManifest
-from siltstone.store.manifest import MANIFEST_NAME, read_manifest_at
+from siltstone.store.manifest import MANIFEST_NAME, MOVED_NAME, read_manifest_at
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
 from siltstone.store.store_assembly import open_storage
-
-MOVED_NAME: Final = "system/store-moved"
-"""The store manifest at an old place that is no longer the store's."""
 
 BEFORE: Final = ".before-switch"
 """After the name of the settings file: its content before a switch."""

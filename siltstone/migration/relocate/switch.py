@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from siltstone.collections.any_collection import has_collections, store_has_collections
 from siltstone.core.chunk_names import FILES_PREFIX, PINS_PREFIX
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
@@ -36,7 +37,6 @@ from siltstone.migration.backup.place import delete, put
 from siltstone.migration.relocate.objects import MoveItem, MoveWork
 from siltstone.migration.relocate.rows import contents_of, doubted, mark_names
 from siltstone.migration.relocate.settings import (
-    MOVED_NAME,
     is_switched,
     manifest_at,
     replace_settings,
@@ -46,7 +46,7 @@ from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.store_view import StoreView, store_view
 from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
-from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME
+from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME, MOVED_NAME
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
 from siltstone.store.store_assembly import Assembly, assembled, open_storage
 
@@ -65,6 +65,7 @@ class MoveReport:
         copied_bytes: bytes of these.
         removed: objects at the new place that the store no longer has.
         settings: the settings file that was replaced; ``None`` after a copy.
+        has_left_collections: the store has collections, which were not copied.
     """
 
     objects: int
@@ -73,6 +74,7 @@ class MoveReport:
     copied_bytes: int
     removed: int
     settings: Path | None = None
+    has_left_collections: bool = False
 
 
 def copy_storage(
@@ -113,7 +115,9 @@ def copy_storage(
             found = {stat.name: stat.length for stat in target.list()}
         run = executor or LocalExecutor()
         wanted, doubts = contents_of(rows), doubted(rows, found)
-        return _copied(old, new, view.uuid, wanted, found, doubts, run, rate, progress)
+        report = _copied(old, new, view.uuid, wanted, found, doubts, run, rate, progress)
+        left = store_has_collections(view.path, view.uuid)
+        return replace(report, has_left_collections=left)
 
 
 def switch_storage(
@@ -137,7 +141,8 @@ def switch_storage(
     Raises:
         StoreInUseError: a process owns a container; nothing was changed.
         StoreError: an object is not at the new place as it should be; or see ``copy_storage``.
-        CapabilityError: the store writes a legacy layout; nothing was changed.
+        CapabilityError: the store writes a legacy layout, or has collections, or got its first one
+            meanwhile; nothing was switched.
         FencedError: another owner took a container over meanwhile; nothing was switched.
         CorruptDataError, PipelineError, ChunkError, SettingsError: see ``copy_storage``.
     """
@@ -157,7 +162,13 @@ def switch_storage(
             _name(target, moved)
             report = MoveReport(objects=0, size=0, copied=0, copied_bytes=0, removed=0)
         else:
-            with closing(assembled(old.file, environment)) as assembly, _held(assembly) as check:
+            _refuse_collections(source)
+            with closing(assembled(old.file, environment)) as assembly, _held(assembly) as held:
+
+                def check() -> None:
+                    held()
+                    _refuse_collections(source)
+
                 report = _rest(old, new, source, target, executor or LocalExecutor(), progress)
                 _unname(source, assembly.manifest, check)
                 _name(target, assembly.manifest)
@@ -220,6 +231,14 @@ def _refuse_legacy(view: StoreView) -> None:
         raise CapabilityError(
             "a store that writes a legacy layout cannot move: its headers would stay; "
             "finalise its migration first"
+        )
+
+
+def _refuse_collections(source: ChunkStorage) -> None:
+    """Raise ``CapabilityError`` if a switch would leave collections at the old place."""
+    if has_collections(source):
+        raise CapabilityError(
+            "a store that has collections cannot be switched: they would stay at the old place"
         )
 
 

@@ -167,6 +167,7 @@ class SalvageReport:
             for nothing tells it there.
         copied: bytes that were written to the new store by this run; 0 for a look.
         done: segments of the new store that are there and sealed.
+        has_left_collections: the store has collections, which a salvage does not bring.
     """
 
     segments: Sequence[SalvagedSegment]
@@ -175,3 +176,4 @@ class SalvageReport:
     left_out: Sequence[LeftOut] = ()
     copied: int = 0
     done: int = 0
+    has_left_collections: bool = False

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from siltstone.collections.any_collection import has_collections
 from siltstone.container.boot.storage_layers import bridged
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
@@ -64,7 +65,8 @@ def salvage_store(path: Path | str, into: Path | str | None = None) -> SalvageRe
             raise StoreNotFoundError("long-term storage holds nothing of a store")
         with TemporaryDirectory("-siltstone") as lines:
             salvage = _salvage(settings, range(count), store_id, into, environment, Path(lines))
-            return asyncio.run(salvage)
+            report = asyncio.run(salvage)
+            return replace(report, has_left_collections=has_collections(storage))
 
 
 def _containers(settings: EffectiveSettings, storage: ChunkStorage) -> tuple[int, str]:

@@ -1,0 +1,14 @@
+"""What people are told of a verb that leaves collections out; also where they asked for quiet."""
+
+from __future__ import annotations
+
+from siltstone.cli.output import say
+
+
+def tell_left_out(verb: str) -> None:
+    """Say on standard error that collections of the store are not part of what was made."""
+    say(
+        f"siltstone: warning: the collections of the store are not part of the {verb}; copy their "
+        "rows with collection read and collection append",
+        err=True,
+    )
