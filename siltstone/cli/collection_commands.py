@@ -12,7 +12,15 @@ import click
 from siltstone.cli.collection_changes import changing
 from siltstone.cli.collection_mark_commands import advance_since, bookmark, writer
 from siltstone.cli.collection_row_commands import append, follow, read
-from siltstone.cli.collection_upkeep_commands import check, compact, entries, gc, sweep, upgrade
+from siltstone.cli.collection_upkeep_commands import (
+    check,
+    compact,
+    entries,
+    gc,
+    space,
+    sweep,
+    upgrade,
+)
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.name_pattern import NamePattern
@@ -218,7 +226,7 @@ def drop_collection(
 
 for verb in (append, read, follow, bookmark, writer, advance_since):
     collection.add_command(verb)
-for verb in (compact, gc, sweep, entries, check, upgrade):
+for verb in (compact, gc, sweep, space, entries, check, upgrade):
     collection.add_command(verb)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import click
@@ -12,7 +13,7 @@ import click
 from siltstone.cli.check_command import SEVERITIES
 from siltstone.cli.collection_changes import changing
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.output import print_json, progress_bar, say
+from siltstone.cli.output import print_json, print_table, progress_bar, say
 from siltstone.cli.session import Session, dry_run_option, json_option, pass_session
 from siltstone.core.text import counted
 
@@ -38,6 +39,40 @@ def compact(session: Session, collections: tuple[str, ...], *, as_json: bool) ->
             else:
                 size = f"{counted(info.rows, 'row')} of {counted(info.length, 'byte')}"
                 say(f"{name}: {size} in {counted(info.parts, 'part')}")
+
+
+@click.command()
+@click.argument("collections", nargs=-1)
+@json_option
+@pass_session
+def space(session: Session, collections: tuple[str, ...], *, as_json: bool) -> None:
+    """Show what COLLECTIONS, or all, use of long-term storage, garbage that waits included.
+
+    Dropped ones, and those without a name, are shown by their ids.
+    """
+    with session.open_collections(reads=True) as opened:
+        found = opened.space(collections)
+    if as_json:
+        for one in found:
+            print_json({**asdict(one), "length": one.length})
+        return
+    print_table(
+        ("COLLECTION", "OBJECTS", "BYTES", "ENTRIES", "ROLLUPS", "PARTS", "OTHERS"),
+        (
+            (
+                one.id if one.name is None else one.name,
+                one.objects,
+                one.length,
+                one.entry_bytes,
+                one.rollup_bytes,
+                one.part_bytes,
+                one.other_bytes,
+            )
+            for one in found
+        ),
+    )
+    total = counted(sum(one.length for one in found), "byte")
+    session.note(f"{counted(sum(one.objects for one in found), 'object')}, {total}")
 
 
 @click.command()

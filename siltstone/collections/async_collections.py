@@ -30,6 +30,7 @@ from siltstone.collections.opened_place import opened_place
 from siltstone.collections.part_objects import leftovers_swept
 from siltstone.collections.place import CollectionPlace, CollectionSettings
 from siltstone.collections.rows.row_schema import row_schema
+from siltstone.collections.used_space import CollectionSpace, used_space
 from siltstone.container.models.segments import Finding
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.consensus import Opened
@@ -239,7 +240,7 @@ class AsyncCollections(AsyncClosing):
         """
         wanted: dict[bytes, str | None]
         if names:
-            wanted = {(await (await self._catalog(name)).row(name)).id: name for name in names}
+            wanted = dict(await self._ids_of(names))
         else:
             ids, others = await self._place.ask(partial(found_ids, self._place))
             try:
@@ -252,6 +253,24 @@ class AsyncCollections(AsyncClosing):
                 yield finding
         async for finding in check_each(self._place, wanted, deep=deep, progress=progress):
             yield finding
+
+    async def space(self, names: Sequence[str] = ()) -> Sequence[CollectionSpace]:
+        """Say how much of long-term storage collections use, by their names; one listing.
+
+        Args:
+            names: of the collections; all, dropped and nameless ones too, if none.
+
+        Raises:
+            CollectionNotFoundError: there is none of such a name.
+            LostDataError: the catalog is gone, so no collection has a name.
+            ChunkError: long-term storage did not answer.
+        """
+        every = not names
+        known = await (self._names() if every else self._ids_of(names))
+        return await self._place.ask(partial(used_space, self._place.storage, known, every=every))
+
+    async def _ids_of(self, names: Sequence[str]) -> dict[bytes, str]:
+        return {(await (await self._catalog(name)).row(name)).id: name for name in names}
 
     async def settle(self) -> None:
         """Wait until what appends of this process made due is done: for programs that end soon.

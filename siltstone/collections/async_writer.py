@@ -38,6 +38,7 @@ from siltstone.core.errors import (
     OutcomeUnknownError,
     SiltstoneError,
 )
+from siltstone.core.metrics import COLLECTION_APPENDS, COLLECTION_ROWS
 from siltstone.core.records.collection_batch import CollectionRun
 from siltstone.core.records.collection_frontier import TIME_MAX
 from siltstone.core.records.collection_rows import NO_SEQUENCE
@@ -284,7 +285,7 @@ class AsyncCollectionWriter:
         )
         once = _Once(append, self._numbers)
         try:
-            return _result(await self._shared.run(once.command, once.settle))
+            result = _result(await self._shared.run(once.command, once.settle))
         except OutcomeUnknownError as error:
             raise OutcomeUnknownError(
                 "whether the append was made is not known; a named writer may repeat it with this "
@@ -293,6 +294,11 @@ class AsyncCollectionWriter:
                 writer=self.name,
                 sequence=once.sequence,
             ) from error
+        if not result.repeated:
+            meter = self._place.meter(self._shared.id)
+            meter.count(COLLECTION_APPENDS)
+            meter.count(COLLECTION_ROWS, sum(part.rows for run in runs for part in run))
+        return result
 
     def _is_known(self) -> bool:
         """Whether states tell, for a while at least, what became of an append.

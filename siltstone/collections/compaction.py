@@ -28,6 +28,7 @@ from siltstone.core.errors import (
     ConditionFailedError,
     LostDataError,
 )
+from siltstone.core.metrics import COLLECTION_MERGES
 from siltstone.core.records.collection_batch import CollectionBatch, CollectionRun
 
 ShareDone = Callable[[float], None]
@@ -145,6 +146,7 @@ class Compactor:
             await self._shared.run(partial(replace_batches, inputs=merge.inputs, output=output))
         except (ConditionFailedError, BatchExpiredError):
             return False
+        self._place.meter(self._shared.id).count(COLLECTION_MERGES)
         return True
 
 

@@ -15,10 +15,11 @@ from siltstone.collections.place import CollectionPlace
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.compaction_plan import BatchMerge, falls_to_last, plan
 from siltstone.collections.state.lives import drop
-from siltstone.collections.state.rollups import floor_rollup, rollup_is_due
+from siltstone.collections.state.rollups import floor_rollup, link_of, rollup_is_due
 from siltstone.collections.uploads import Uploads
 from siltstone.core.consensus import Opened
 from siltstone.core.errors import LostDataError, SiltstoneError
+from siltstone.core.metrics import COLLECTION_COMMITS, COLLECTION_ROLLUPS
 from siltstone.core.records.collection_batch import Batches
 from siltstone.core.records.collection_state import CollectionState
 
@@ -44,7 +45,9 @@ class Housekeeping:
 
     def __init__(self, place: CollectionPlace, opened: Opened) -> None:
         self._place = place
+        self._meter = place.meter(opened.tip.collection_id)
         self.shared = SharedState(place, opened, self._after_commit)
+        self._meter.show(self.shared.state)
         self.uploads = Uploads(self.shared, place)
         self._garbage = GarbageCollector(place, self.shared)
         self._compaction = Compactor(place, self.shared, self.uploads, self._garbage.discard)
@@ -116,6 +119,9 @@ class Housekeeping:
         await self.shared.close()
 
     def _after_commit(self, before: CollectionState, after: CollectionState) -> None:
+        self._meter.count(COLLECTION_COMMITS)
+        if link_of(before, after) is not None:
+            self._meter.count(COLLECTION_ROLLUPS)
         if self._is_closed:
             return
         self._garbage.note(after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from siltstone.collections.consensus_choice import check_choice
 from siltstone.collections.place import CollectionPlace, CollectionSettings, collection_settings
@@ -11,6 +12,9 @@ from siltstone.core.environment import Environment
 from siltstone.core.hooks import load_consensus
 from siltstone.store.settings.plugin_options import with_place
 from siltstone.store.store_assembly import assembled
+
+COLLECTIONS: Final = "collections"
+"""In place of a container, in metrics."""
 
 
 def opened_place(
@@ -54,4 +58,5 @@ def opened_place(
             settings=settings,
             store_id=assembly.manifest.store_id,
             who=assembly.owner,
+            metrics=assembly.new_metrics(COLLECTIONS),
         )

@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from siltstone.collections.collection_meter import CollectionMeter
 from siltstone.collections.consensus.plugin import OBJECTS
 from siltstone.collections.rows.encode_parts import PART_BYTES
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.consensus import ClosableConsensus, Consensus
 from siltstone.core.constants import Buffer
 from siltstone.core.environment import Environment, own_pool
+from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.store.settings.effective import EffectiveSettings
 
 T = TypeVar("T")
@@ -71,6 +73,7 @@ class CollectionPlace:
         settings: of this process.
         store_id: of the store, 16 bytes.
         who: describes this process, for people.
+        metrics: where its measurements go; closed by ``close``.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class CollectionPlace:
         settings: CollectionSettings,
         store_id: bytes,
         who: str,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         self.storage = storage
         self.consensus = consensus
@@ -89,6 +93,7 @@ class CollectionPlace:
         self.settings = settings
         self.store_id = store_id
         self.who = who
+        self._metrics = metrics
         self._requests = own_pool("collections", REQUEST_THREADS)
         self._rows = own_pool("collection-rows", ROW_THREADS)
 
@@ -108,8 +113,13 @@ class CollectionPlace:
         """Run work on rows on a thread."""
         return self.environment.run_blocking(self._rows, call)
 
+    def meter(self, collection_id: bytes) -> CollectionMeter:
+        """What measures a collection."""
+        return CollectionMeter(self._metrics, collection_id)
+
     def close(self) -> None:
         """Close consensus and storage, after their last use. Blocking."""
+        self._metrics.close()
         try:
             if isinstance(self.consensus, ClosableConsensus):
                 self.consensus.close()

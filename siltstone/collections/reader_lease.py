@@ -13,6 +13,7 @@ from siltstone.collections.state.readers import leave_reader, register_reader, r
 from siltstone.collections.state.refusals import check_open
 from siltstone.collections.uploads import RENEWALS
 from siltstone.core.errors import ClosedError, CollectionError, LeaseExpiredError, SiltstoneError
+from siltstone.core.metrics import COLLECTION_LEASE_LOSSES
 from siltstone.core.records.collection_rows import CollectionReader
 from siltstone.core.records.collection_state import CollectionState
 
@@ -133,8 +134,10 @@ class ReaderLease:
             renew = partial(renew_reader, reader_id=self.id, since=self.since, hold=hold)
             try:
                 await self._shared.run(renew)
-            except (ClosedError, CollectionError):
+            except (ClosedError, CollectionError) as error:
                 self._ended = True
+                if isinstance(error, LeaseExpiredError):
+                    self._place.meter(self._shared.id).count(COLLECTION_LEASE_LOSSES)
                 return
             except SiltstoneError:
                 continue  # Storage does not answer; the next time may be early enough.

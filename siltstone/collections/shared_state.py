@@ -108,8 +108,8 @@ class SharedState:
         self._moment = 0
         self._certain = 0
         self._certain_s = place.environment.monotonic()
-        self._races = 0
-        self._lost = LostRaces()
+        self._meter = place.meter(opened.tip.collection_id)
+        self._lost = LostRaces(self._meter)
         self._is_closed = False
         self.state, self.tip = advanced(None, opened)
 
@@ -235,7 +235,7 @@ class SharedState:
         pause_s = self._lost.pause_s(self._place.environment.random())
         if pause_s:
             await self._place.environment.sleep(pause_s)
-        if self._races >= RACES_MAX and not await self._refreshed():
+        if self._lost.count >= RACES_MAX and not await self._refreshed():
             return
         self._still_waiting()
         now_ms = self._place.now_ms()
@@ -300,7 +300,6 @@ class SharedState:
             return
         if isinstance(result, Taken):
             # It leads to the next entry alone, which may be far from the newest.
-            self._races += 1
             self._lost.note_lost(self._place.environment.monotonic() - began_s)
             return
         self._lost.note_won()
@@ -366,7 +365,7 @@ class SharedState:
 
     def _note_certain(self, moment: int, moment_s: float) -> None:
         """Say that the state was the newest one at a moment, or later."""
-        self._races = 0
+        self._lost.count = 0
         self._certain = max(self._certain, moment)
         self._certain_s = max(self._certain_s, moment_s)
 
@@ -374,6 +373,7 @@ class SharedState:
         if progress.tip.seqno <= self.tip.seqno:
             return  # Another call went as far meanwhile.
         self.state, self.tip = advanced(self.state, progress, committed)
+        self._meter.show(self.state)
         self._wake()
 
     def _wake(self) -> None:

@@ -175,6 +175,31 @@ CHECKPOINT_VERSION: Final = _gauge("checkpoint_version", "that of the newest che
 TABLE_LOG_LENGTH: Final = _gauge("table_log_bytes", "bytes of the table log on long-term storage")
 TABLE_LOG_CHUNKS: Final = _gauge("table_log_chunks", "chunks that hold it")
 
+# Collections, as one process has them open; ``container`` is ``collections``.
+COLLECTION_APPENDS: Final = _counter(
+    "collection_appends", "appends of this process that were committed", "collection"
+)
+COLLECTION_ROWS: Final = _counter("collection_rows", "rows of these appends", "collection")
+COLLECTION_COMMITS: Final = _counter(
+    "collection_commits", "entries that this process added, upkeep included", "collection"
+)
+COLLECTION_LOST_RACES: Final = _counter(
+    "collection_lost_races", "entries that another process was faster to add", "collection"
+)
+COLLECTION_MERGES: Final = _counter(
+    "collection_merges", "merges that replaced batches", "collection"
+)
+COLLECTION_ROLLUPS: Final = _counter("collection_rollups", "rollups that were linked", "collection")
+COLLECTION_LEASE_LOSSES: Final = _counter(
+    "collection_lease_losses", "readers of this process whose lease ended too early", "collection"
+)
+COLLECTION_BATCHES: Final = _gauge(
+    "collection_batches", "batches of the newest state that this process knows", "collection"
+)
+COLLECTION_PARTS: Final = _gauge(
+    "collection_parts", "parts of the newest state that this process knows", "collection"
+)
+
 METRICS: Final[tuple[Metric, ...]] = tuple(
     value for value in dict(vars()).values() if isinstance(value, Metric)
 )

@@ -119,7 +119,7 @@ class Assembly:
             lambda: first_look(self.settings.index_folder, lambda: self._folders.of_owner(index)),
             keep,
         )
-        metrics = self._metrics(index)
+        metrics = self.new_metrics(index)
         log, storage = await self._run(lambda: self._log_and_storage(index, metrics), _close_both)
         opening = open_container(
             container=index,
@@ -144,7 +144,7 @@ class Assembly:
         from siltstone.container.reader.read_container import open_reader
 
         check_process()
-        metrics = self._metrics(index)
+        metrics = self.new_metrics(index)
         log, storage = await self._run(
             lambda: self._log_and_storage(index, metrics, without_log=without_log), _close_both
         )
@@ -191,9 +191,10 @@ class Assembly:
         """Show the metrics, if the settings say so, until ``close``."""
         self._unexpose = expose(self.settings.metrics)
 
-    def _metrics(self, index: int) -> Metrics:
+    def new_metrics(self, container: int | str) -> Metrics:
+        """Where the measurements of a container go, or of what else has this name."""
         store = uuid_text(self.manifest.store_id)
-        return container_metrics(self.settings.metrics, store, index, self.environment)
+        return container_metrics(self.settings.metrics, store, container, self.environment)
 
     def new_log(self, index: int) -> FencedLog:
         """A handle of a container's log, not claimed."""

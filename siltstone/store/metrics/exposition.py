@@ -31,7 +31,7 @@ class MetricsSettings:
 
 
 def container_metrics(
-    settings: MetricsSettings, store: str, container: int, environment: Environment
+    settings: MetricsSettings, store: str, container: int | str, environment: Environment
 ) -> Metrics:
     """Return where the measurements of a container go.
 

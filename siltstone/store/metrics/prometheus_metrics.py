@@ -67,11 +67,11 @@ def _made(metric: Metric, registry: CollectorRegistry) -> Instrument:
 
 
 class PrometheusMetrics(Metrics):
-    """Keeps the measurements of one container in a registry.
+    """Keeps the measurements of one container, or of the collections, in a registry.
 
     Args:
         store: uuid of the store.
-        container: its index.
+        container: its index, or ``collections``.
         clock: monotonic seconds.
         spans: where traces go; ``None`` without an SDK.
         registry: the process's own unless another one is given.
@@ -82,7 +82,7 @@ class PrometheusMetrics(Metrics):
     def __init__(
         self,
         store: str,
-        container: int,
+        container: int | str,
         clock: Callable[[], float],
         spans: Spans | None = None,
         registry: CollectorRegistry = REGISTRY,

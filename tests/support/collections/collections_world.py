@@ -19,6 +19,7 @@ from siltstone.collections.consensus.objects import ObjectConsensus
 from siltstone.collections.place import CollectionPlace, CollectionSettings
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, Outcome
+from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.testing.faults.faulty_chunk_storage import (
     FaultyChunkStorage,
     Plan,
@@ -118,7 +119,13 @@ class CollectionsWorld:
         assert self._clock is not None, "the world began"
         return self._clock
 
-    def open(self, *, settings: CollectionSettings | None = None, plan: Plan = all_done) -> Opener:
+    def open(
+        self,
+        *,
+        settings: CollectionSettings | None = None,
+        plan: Plan = all_done,
+        metrics: Metrics = NO_METRICS,
+    ) -> Opener:
         """Begin a process."""
         self._seed += 1
         environment = VirtualEnvironment(self._seed, latency=self._latency, clock=self.clock)
@@ -130,6 +137,7 @@ class CollectionsWorld:
             settings=settings or self.settings,
             store_id=bytes(16),
             who=f"process {self._seed}",
+            metrics=metrics,
         )
         opener = Opener(AsyncCollections(place), place, storage, environment)
         self.openers.append(opener)

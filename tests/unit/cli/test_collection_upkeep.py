@@ -150,3 +150,27 @@ def test_the_format_is_raised_on_request_and_shown(gusts: Command) -> None:
     ]
     assert "format:          1\n" in gusts("collection", "stat", "gusts").out
     assert gusts("collection", "upgrade", "none").code == 3
+
+
+def test_the_space_of_collections_is_shown_and_part_of_that_of_the_store(
+    command: Command, folder: Path
+) -> None:
+    siltstone.open(folder).close()
+    assert command("collection", "space").out.splitlines() == [
+        "COLLECTION  OBJECTS  BYTES  ENTRIES  ROLLUPS  PARTS  OTHERS"
+    ]
+    columns = ("--column", "station:string", "--key", "station")
+    assert command("collection", "create", "gusts", *columns).code == 0
+    (shown,) = command("collection", "space", "gusts", "--json").values
+    (made,) = command("collection", "stat", "gusts", "--json").values
+    assert (shown["name"], shown["id"], shown["part_bytes"]) == ("gusts", made["id"], 0)
+    of_it = list((folder / "chunks/collections" / made["id"]).rglob("*"))
+    sizes = [path.stat().st_size for path in of_it if path.is_file()]
+    assert (shown["objects"], shown["length"]) == (len(sizes), sum(sizes))
+    ran = command("collection", "space")
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["COLLECTION", "catalog", "gusts"]
+    with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
+        file.write("\nspace:\n  used_max: 1GiB\n")
+    stored = [path for path in (folder / "chunks").rglob("*") if path.is_file()]
+    found = command("health", "--json").values[0]["containers"][0]
+    assert found["used_bytes"] == sum(path.stat().st_size for path in stored)
