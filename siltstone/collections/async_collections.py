@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow
 
@@ -47,37 +47,48 @@ from siltstone.core.records.collection_state import Life, Times
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.store.store_assembly import OPEN_POOL
 
+if TYPE_CHECKING:
+    from siltstone.store.async_store import AsyncStore
+
 _TIMES: Final = {"ms": Times.MILLISECONDS, "count": Times.COUNT}
 
 
 async def open_async_collections(
-    path: Path | str,
+    store: Path | str | AsyncStore,
     *,
     settings: CollectionSettings | None = None,
     environment: Environment | None = None,
 ) -> AsyncCollections:
-    """Open the collections of the store whose settings file, or folder, is ``path``.
+    """Open the collections of a store.
 
-    Claims nothing: any number of processes may have them open, next to an owner of the store.
+    By a path, any number of processes may have them open, next to an owner of the store: nothing
+    is claimed. Where ``collections.consensus`` is ``table``, they belong to the owner of the store,
+    who gives the open store. The store closes them before it closes itself.
 
     Args:
-        path: a settings file, or the folder that holds ``siltstone.yaml``.
+        store: a settings file, the folder that holds ``siltstone.yaml``, or an open store.
         settings: how this process uses them; ``None`` means as the settings file says.
-        environment: gives time, randomness and threads; ``None`` means the real world.
+        environment: gives time, randomness and threads; ``None`` means the real world, or that of
+            the open store.
 
     Raises:
         StoreNotFoundError: there is no settings file, or no store on long-term storage.
         SettingsError: the settings file is wrong, or no such consensus is installed.
         CapabilityError: long-term storage has no whole creates.
-        CollectionError: the store's collections use another consensus.
+        CollectionError: the store's collections use another consensus; or one with an owner, and
+            a path was given; or one without, and an open store was given.
+        ReadOnlyError: the open store is read-only.
         ChunkError: long-term storage did not answer.
+        LogError: the log of the open store refused, or did not answer.
     """
+    if not isinstance(store, Path | str):
+        return await _open_owned(store, settings)
     world = SystemEnvironment() if environment is None else environment
     try:
         place = await run_whole(
             world,
             OPEN_POOL,
-            partial(opened_place, path, world, settings),
+            partial(opened_place, store, world, settings),
             CollectionPlace.close,
         )
     except BaseException:
@@ -85,6 +96,14 @@ async def open_async_collections(
             world.close()
         raise
     return AsyncCollections(place, closes=world if environment is None else None)
+
+
+async def _open_owned(store: AsyncStore, settings: CollectionSettings | None) -> AsyncCollections:
+    from siltstone.collections.owned_place import owned_place  # An owner has loaded all of it.
+
+    opened = AsyncCollections(await owned_place(store, settings))
+    store.close_before(opened)
+    return opened
 
 
 class AsyncCollections(AsyncClosing):

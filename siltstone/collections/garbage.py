@@ -13,7 +13,7 @@ from siltstone.collections.part_objects import PartObjects
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.garbage_plan import CollectionGarbage, garbage_of
-from siltstone.collections.state.part_names import name_of_part
+from siltstone.collections.state.part_names import PartName, name_of_part
 from siltstone.collections.state.replay import replayed
 from siltstone.collections.state.rollups import (
     ROLLUP_EVERY,
@@ -140,7 +140,7 @@ class GarbageCollector:
                 if states is None:
                     continue
                 names = parts_to_sweep(listed, states)
-                await self._objects.delete(names)
+                await self._delete(names)
                 rollups = list(state.rollups.values())
                 swept = partial(self._place.consensus.sweep, tip, rollups)
                 count = len(names) + await self._place.ask(swept)
@@ -156,7 +156,7 @@ class GarbageCollector:
             state = await self._shared.refresh()
             states = await self._states(state, self._shared.tip)
             if states is not None:
-                await self._objects.delete(parts_to_sweep(map(name_of_part, run), states))
+                await self._delete(parts_to_sweep(map(name_of_part, run), states))
 
     async def bury(self) -> None:
         """Delete all that a dropped collection has but its last entry and its last rollup.
@@ -191,8 +191,14 @@ class GarbageCollector:
         garbage = self._garbage_in(states)
         if garbage is None:
             return 0, 0
-        await self._objects.delete(garbage.parts)
+        await self._delete(garbage.parts)
         return garbage.through, len(garbage.parts)
+
+    async def _delete(self, parts: Sequence[PartName]) -> None:
+        """Delete parts that no state needs from the present one on, and none that comes back."""
+        if parts:
+            await self._place.secure()
+            await self._objects.delete(parts)
 
     def _garbage_in(self, states: Sequence[CollectionState]) -> CollectionGarbage | None:
         newest = states[-1]

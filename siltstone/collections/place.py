@@ -11,10 +11,20 @@ from siltstone.collections.collection_meter import CollectionMeter
 from siltstone.collections.consensus.plugin import OBJECTS
 from siltstone.collections.rows.encode_parts import PART_BYTES
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.consensus import ClosableConsensus, Consensus
+from siltstone.core.consensus import (
+    ClosableConsensus,
+    CommitsOnLoop,
+    Committed,
+    Consensus,
+    SecurableConsensus,
+    Taken,
+    Tip,
+    Undecided,
+)
 from siltstone.core.constants import Buffer
 from siltstone.core.environment import Environment, own_pool
 from siltstone.core.metrics import NO_METRICS, Metrics
+from siltstone.core.records.collection_entry import Diff, Rollup
 from siltstone.store.settings.effective import EffectiveSettings
 
 T = TypeVar("T")
@@ -94,6 +104,7 @@ class CollectionPlace:
         self.store_id = store_id
         self.who = who
         self._metrics = metrics
+        self._commits_on_loop = consensus if isinstance(consensus, CommitsOnLoop) else None
         self._requests = own_pool("collections", REQUEST_THREADS)
         self._rows = own_pool("collection-rows", ROW_THREADS)
 
@@ -116,6 +127,22 @@ class CollectionPlace:
     def meter(self, collection_id: bytes) -> CollectionMeter:
         """What measures a collection."""
         return CollectionMeter(self._metrics, collection_id)
+
+    def commit(
+        self, tip: Tip, diff: Diff, link: Rollup | None
+    ) -> Awaitable[Committed | Taken | Undecided]:
+        """``Consensus.commit``, on a thread only where it blocks."""
+        if self._commits_on_loop is not None:
+            return self._commits_on_loop.commit_on_loop(tip, diff, link)
+        return self.ask(lambda: self.consensus.commit(tip, diff, link))
+
+    async def secure(self) -> None:
+        """Let no loss but that of long-term storage undo what was committed until now.
+
+        Before objects are deleted that older states name.
+        """
+        if isinstance(self.consensus, SecurableConsensus):
+            await self.ask(self.consensus.secure)
 
     def close(self) -> None:
         """Close consensus and storage, after their last use. Blocking."""

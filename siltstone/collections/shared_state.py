@@ -287,7 +287,7 @@ class SharedState:
         tip = self.tip
         began, began_s = self._next_moment()
         try:
-            result = await self._place.ask(lambda: self._place.consensus.commit(tip, diff, link))
+            result = await self._place.commit(tip, diff, link)
         except Exception as error:  # noqa: BLE001 - each caller gets it
             for request, _ in joined:
                 _fail(request, error)

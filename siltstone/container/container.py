@@ -254,6 +254,12 @@ class Container:
             raise await self._judged(error) from error
         await parts.table_log_flusher.truncate_log()
 
+    async def flush_tables(self) -> None:
+        """Bring all metadata and tables to long-term storage; raises like ``flush``."""
+        self._parts.pipeline.check_alive()
+        await self._parts.pipeline.barrier()
+        await self._parts.table_log_flusher.flush()
+
     # --- changes of segments ----------------------------------------------------------------------
 
     def _timed(self, verb: str) -> AbstractContextManager[None]:
@@ -345,9 +351,11 @@ class Container:
 
     # --- tables -----------------------------------------------------------------------------------
 
-    async def create_table(self, table: str, *, exist_ok: bool = False) -> None:
+    async def create_table(
+        self, table: str, *, exist_ok: bool = False, reserved: bool = False
+    ) -> None:
         """See ``TableVerbs.create``."""
-        await self._parts.tables.create(table, exist_ok=exist_ok)
+        await self._parts.tables.create(table, exist_ok=exist_ok, reserved=reserved)
 
     async def table_get(self, table: str, key: bytes) -> TableValue | None:
         """See ``Reading.table_get``."""

@@ -239,3 +239,30 @@ class ClosableConsensus(Consensus, Protocol):
     def close(self) -> None:
         """Give it back. Called once, after the last call of another method has ended."""
         ...
+
+
+@runtime_checkable
+class CommitsOnLoop(Protocol):
+    """A consensus whose commits wait for no thread: they are awaited on the loop of its callers."""
+
+    async def commit_on_loop(
+        self, tip: Tip, diff: Diff, link: Rollup | None = None
+    ) -> Committed | Taken | Undecided:
+        """``Consensus.commit``, on the loop on which the collections are used."""
+        ...
+
+
+@runtime_checkable
+class SecurableConsensus(Protocol):
+    """A consensus whose newest commits are durable in another place than long-term storage."""
+
+    def secure(self) -> None:
+        """Bring all that was committed until now to long-term storage.
+
+        Called before objects are deleted that no state needs from now on: an older state needs
+        them, and it must not come back when the other place is lost.
+
+        Raises:
+            ChunkError: long-term storage did not answer.
+        """
+        ...

@@ -40,7 +40,10 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         for name in ("azure", "gcs", "hdfs", "memory", "nfs", "s3")
     },
     TIER1_GROUP: {name: f"{TIER1_GROUP}.{name}.plugin" for name in ("file", "kafka", "memory")},
-    CONSENSUS_GROUP: {"objects": "siltstone.collections.consensus.plugin"},
+    CONSENSUS_GROUP: {
+        "objects": "siltstone.collections.consensus.plugin",
+        "table": "siltstone.collections.consensus.table_plugin",
+    },
 }
 """Plugins of this distribution: name and module. Nothing that is installed can take their names."""
 

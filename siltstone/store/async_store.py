@@ -39,7 +39,7 @@ from siltstone.container.models.segments import (
 from siltstone.container.models.settings import CloseFlush, check_close_flush
 from siltstone.core.bounded_calls import off_loop
 from siltstone.core.closed_on_exit import AsyncClosing
-from siltstone.core.constants import check_segment_name, container_of
+from siltstone.core.constants import RESERVED_PREFIX, check_segment_name, container_of
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ClosedError, FencedError, SiltstoneError
 from siltstone.core.records.keys import RowKind
@@ -123,6 +123,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
         self._closes = closes
         self._closed = False
         self._closing = WholeClose()
+        self._users: WeakSet[AsyncClosing] = WeakSet()
         self._watching: asyncio.Task[None] | None = None
         if not read_only:
             # It outlives the call that opens the store, so no task group can hold it; close() ends
@@ -191,8 +192,13 @@ class AsyncStore(LivingHandle, AsyncClosing):
         """Close, and begin no flush."""
         await self.close(flush="never")
 
+    def close_before(self, user: AsyncClosing) -> None:
+        """Let what uses the store be closed when the store is, before that."""
+        self._users.add(user)
+
     async def _end(self, flush: CloseFlush | None) -> None:
         _open_stores.discard(self)
+        await asyncio.gather(*(user.close() for user in self._users), return_exceptions=True)
         if self._watching is not None:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
@@ -277,7 +283,8 @@ class AsyncStore(LivingHandle, AsyncClosing):
         def pages(slot: ContainerSlot) -> NextPage[str]:
             return lambda last: slot.container.list_tables(prefix, last, PAGE_COUNT)
 
-        return merged([pages(slot) for slot in self._here], lambda name: name)
+        found = merged([pages(slot) for slot in self._here], lambda name: name)
+        return (name async for name in found if not name.startswith(RESERVED_PREFIX))
 
     async def commit(
         self, operations: Sequence[Operation], conditions: Sequence[Condition] = ()

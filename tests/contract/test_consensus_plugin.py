@@ -92,7 +92,7 @@ def test_an_opener_with_another_consensus_is_refused(tmp_path: Path, first_is_ou
     ("name", "options", "told"),
     [
         ("ledgre", "", r"collections\.consensus: .*'ledgre'.*ledger"),
-        ("nosuch", "", r"absent, ledger, needy, objects, shy"),
+        ("nosuch", "", r"absent, ledger, needy, objects, shy, table"),
         ("needy", "", "'needy' cannot be imported: .*a_package_that_nobody_has.*; try: "),
         ("absent", "", "'absent' cannot be imported: .*a_package_that_nobody_has.*; try: "),
         ("shy", "", "'shy' did not answer to its own name"),

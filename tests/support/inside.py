@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from siltstone.segments.context import Context
     from siltstone.segments.segment_storage import ChunkedSegmentStorage
     from siltstone.store.async_store import AsyncStore
+    from siltstone.store.blocking.background_loop import BackgroundLoop
     from siltstone.store.handles.container_slot import ContainerSlot
     from siltstone.store.store import Store
 
@@ -37,6 +38,11 @@ def slots(store: AsyncStore) -> Sequence[ContainerSlot]:
 def async_store(store: Store) -> AsyncStore:
     """What a blocking store calls."""
     return store._store
+
+
+def loop(store: Store) -> BackgroundLoop:
+    """Where a blocking store calls it."""
+    return store._loop
 
 
 def context(segments: ChunkedSegmentStorage) -> Context:

@@ -19,30 +19,46 @@ if TYPE_CHECKING:
     from siltstone.collections.used_space import CollectionSpace
     from siltstone.container.models.segments import Finding
     from siltstone.core.environment import Environment
+    from siltstone.store.store import Store
 
 
 def open_collections(
-    path: Path | str,
+    store: Path | str | Store,
     *,
     settings: CollectionSettings | None = None,
     environment: Environment | None = None,
 ) -> Collections:
-    """Open the collections of a store. See ``open_async_collections``."""
+    """Open the collections of a store, by its path or in its owner.
+
+    See ``open_async_collections``.
+    """
+    if not isinstance(store, Path | str):
+        opening = open_async_collections(store._store, settings=settings)
+        return Collections(store._loop, store._loop.run(opening), closes=None)
     loop = BackgroundLoop("siltstone-collections")
     try:
-        opened = loop.run(open_async_collections(path, settings=settings, environment=environment))
+        opened = loop.run(open_async_collections(store, settings=settings, environment=environment))
     except BaseException:
         loop.close()
         raise
-    return Collections(loop, opened)
+    return Collections(loop, opened, closes=loop)
 
 
 class Collections(Closing):
-    """All collections of a store. See ``AsyncCollections``."""
+    """All collections of a store. See ``AsyncCollections``.
 
-    def __init__(self, loop: BackgroundLoop, collections: AsyncCollections) -> None:
+    Args:
+        loop: on which they are used.
+        collections: what was opened.
+        closes: a loop that is closed with them; ``None`` for that of an open store.
+    """
+
+    def __init__(
+        self, loop: BackgroundLoop, collections: AsyncCollections, *, closes: BackgroundLoop | None
+    ) -> None:
         self._loop = loop
         self._collections = collections
+        self._closes = closes
 
     def create(
         self,
@@ -105,10 +121,9 @@ class Collections(Closing):
 
     def close(self) -> None:
         """End all handles. Idempotent; nothing in a forked child."""
-        if self._collections.closed or self._loop.forked:
-            self._loop.close()
-            return
         try:
-            self._loop.run(self._collections.close())
+            if not (self._collections.closed or self._loop.forked):
+                self._loop.run(self._collections.close())
         finally:
-            self._loop.close()
+            if self._closes is not None:
+                self._closes.close()

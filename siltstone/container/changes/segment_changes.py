@@ -383,13 +383,19 @@ class TableVerbs:
         self._pipeline = pipeline
         self._rows = pipeline.replica.rows
 
-    async def create(self, table: str, *, exist_ok: bool) -> None:
+    async def create(self, table: str, *, exist_ok: bool, reserved: bool = False) -> None:
         """Make an empty table; names of tables follow the rules of segment names.
+
+        Args:
+            table: its name.
+            exist_ok: an existing one is fine.
+            reserved: its name is one that no application can give.
 
         Raises:
             TableExistsError: there is one, unless ``exist_ok``.
         """
-        check_segment_name(table)
+        if not reserved:
+            check_segment_name(table)
         if not await self._exists(table):
             await self._pipeline.admit_update()
             if not await self._exists(table):

@@ -303,8 +303,9 @@ class CollectionsSection(PluginSection):
     consensus: Text = Field(
         default="objects",
         description="what orders the appends of several processes. objects: names of objects on "
-        "long-term storage, each created once; plugins add others, whose options stand under "
-        "their names. It stays as it is from the first collection on",
+        "long-term storage, each created once. table: a table of the store, for the process that "
+        "owns it. Plugins add others, whose options stand under their names. It stays as it is "
+        "from the first collection on",
     )
 
     @classmethod

@@ -1,0 +1,44 @@
+"""A table that the store itself keeps, under a name that no application can give."""
+
+from __future__ import annotations
+
+from siltstone.core.constants import container_of
+from siltstone.store.async_store import AsyncStore
+from siltstone.store.handles.async_table import AsyncTable
+
+
+class SystemTable:
+    """A table of a store that is open here to own it. Made by ``system_table``.
+
+    Attributes:
+        table: a handle to it.
+    """
+
+    def __init__(self, store: AsyncStore, name: str) -> None:
+        index = container_of(name, store.container_count)
+        self._slot = store._slots[index]
+        self.table = AsyncTable(self._slot, name)
+
+    async def create(self) -> None:
+        """Make it, unless it is there."""
+        await self._slot.container.create_table(self.table.name, exist_ok=True, reserved=True)
+
+    async def flush(self) -> None:
+        """Bring what is acknowledged in it to long-term storage.
+
+        Raises:
+            ChunkError: long-term storage failed; nothing is lost.
+        """
+        await self._slot.container.flush_tables()
+
+
+async def system_table(store: AsyncStore, name: str) -> SystemTable:
+    """Return the table of a reserved name, and make it if it is not there.
+
+    Raises:
+        StoreError: its container is not open here.
+        LogError, OutcomeUnknownError: it could not be made.
+    """
+    found = SystemTable(store, name)
+    await found.create()
+    return found
