@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from siltstone.cli.collection_look import collection_warnings
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, say
 from siltstone.cli.session import Session, json_option, pass_session
@@ -35,7 +36,7 @@ NEEDED = ("pytest", "hypothesis")
 @json_option
 @pass_session
 def doctor(session: Session, *, conformance: bool, only: str, as_json: bool) -> None:
-    """Probe what the store needs: storage, clock, tier 1, whether it opens, space, leftovers.
+    """Probe what the store needs: storage, clock, tier 1, whether it opens, space, collections.
 
     Makes some chunks below system/doctor/ and deletes them again; claims nothing. Exits with 1 if
     anything failed.
@@ -60,9 +61,28 @@ def doctor(session: Session, *, conformance: bool, only: str, as_json: bool) -> 
 
         for probe in diagnose(session.store_path()):
             tell(probe)
+        for probe in _collections(session):
+            tell(probe)
     if failed:
         session.note(f"{counted(failed, 'probe')} failed")
         raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def _collections(session: Session) -> Iterator[Probe]:
+    """Whether collections need attention."""
+    from siltstone.store.admin.storage_probes import Probe
+
+    warnings = collection_warnings(session)
+    if isinstance(warnings, str):
+        yield Probe(area="collections", name="all", outcome="warning", detail=warnings)
+    elif not warnings:
+        detail = "none" if warnings is None else "nothing to look at"
+        yield Probe(area="collections", name="all", outcome="ok", detail=detail)
+    else:
+        for one in warnings:
+            yield Probe(
+                area="collections", name=one.collection, outcome="warning", detail=one.message
+            )
 
 
 def _conformance(path: Path, tell: Callable[[Probe], None], only: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from siltstone.cli.collection_look import collection_warnings
 from siltstone.cli.each_container import UnopenedContainer, each_container, worst_code
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table, say
@@ -15,6 +16,7 @@ from siltstone.container.models.health import HealthReason
 from siltstone.core.errors import ChunkUnavailableError
 
 if TYPE_CHECKING:
+    from siltstone.collections.state.state_warnings import CollectionWarning
     from siltstone.container.health.monitor import ContainerHealth
 
 
@@ -25,7 +27,8 @@ def health(session: Session, *, as_json: bool) -> int:
     """Show how long-term storage does. Exits with 7 when it is degraded or full, with 8 when away.
 
     It asks storage from here, and sees in tier 1 what a running owner could not flush yet. Of a
-    container that cannot be opened it shows why, and exits as that error does.
+    container that cannot be opened it shows why, and exits as that error does. Warnings of
+    collections change no exit code.
     """
     try:
         found = each_container(session, lambda store: store.health())
@@ -38,12 +41,30 @@ def health(session: Session, *, as_json: bool) -> int:
             session.note(f"siltstone: {error}")
         return ExitCode.UNAVAILABLE
     state = _worst(found)
+    warnings = collection_warnings(session)
     if as_json:
         rows = [one.row() if isinstance(one, UnopenedContainer) else one for one in found]
-        print_json({"state": state, "containers": rows})
+        print_json({"state": state, "containers": rows, "collections": _warning_rows(warnings)})
     else:
         _show(state, found)
+        for row in _warning_rows(warnings):
+            whose = (
+                "collections" if row["collection"] is None else f"collection {row['collection']}"
+            )
+            say(f"{whose}: {row['message']}")
     return worst_code(found, _code(state, found))
+
+
+def _warning_rows(
+    warnings: Sequence[CollectionWarning] | str | None,
+) -> list[dict[str, str | None]]:
+    """Warnings for JSON; where they are not known, one of no collection says why."""
+    if isinstance(warnings, str):
+        return [{"collection": None, "kind": "unknown", "message": warnings}]
+    return [
+        {"collection": one.collection, "kind": one.kind.value, "message": one.message}
+        for one in warnings or ()
+    ]
 
 
 def _code(state: str, found: Sequence[ContainerHealth | UnopenedContainer]) -> ExitCode:

@@ -79,7 +79,7 @@ VERBS: Final[dict[str, Verb]] = {
     "doctor": Verb(
         "doctor_command",
         "doctor",
-        "Probe what the store needs: storage, clock, tier 1, whether it opens, space, leftovers.",
+        "Probe what the store needs: storage, clock, tier 1, whether it opens, space, collections.",
     ),
     "export": Verb(
         "file_commands",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from siltstone.collections.consensus.object_names import COLLECTIONS_PREFIX
-from siltstone.collections.consensus_choice import CHOICE_NAME
+from siltstone.collections.consensus.object_names import CHOICE_NAME, COLLECTIONS_PREFIX
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.store.worker_store import worker_store
 

@@ -21,15 +21,16 @@ from siltstone.collections.catalog import (
     check_name,
 )
 from siltstone.collections.check import check_each, found_ids
+from siltstone.collections.collection_warnings import warnings_of_each
 from siltstone.collections.compaction import ShareDone
-from siltstone.collections.consensus.object_names import COLLECTIONS_PREFIX
-from siltstone.collections.consensus_choice import CHOICE_NAME
+from siltstone.collections.consensus.object_names import CHOICE_NAME, COLLECTIONS_PREFIX
 from siltstone.collections.history_text import history_of
 from siltstone.collections.housekeeping import Housekeeping
 from siltstone.collections.opened_place import opened_place
 from siltstone.collections.part_objects import leftovers_swept
 from siltstone.collections.place import CollectionPlace, CollectionSettings
 from siltstone.collections.rows.row_schema import row_schema
+from siltstone.collections.state.state_warnings import CollectionWarning
 from siltstone.collections.used_space import CollectionSpace, used_space
 from siltstone.container.models.segments import Finding
 from siltstone.core.closed_on_exit import AsyncClosing
@@ -287,6 +288,17 @@ class AsyncCollections(AsyncClosing):
         every = not names
         known = await (self._names() if every else self._ids_of(names))
         return await self._place.ask(partial(used_space, self._place.storage, known, every=every))
+
+    async def warnings(self) -> Sequence[CollectionWarning]:
+        """Say what people should look at: bookmarks that hold much history, late compactions, ...
+
+        Opens each collection that has a name; needs no right to write.
+
+        Raises:
+            LostDataError: the catalog is gone.
+            ChunkError: long-term storage did not answer.
+        """
+        return await warnings_of_each(self._place, await self._names())
 
     async def _ids_of(self, names: Sequence[str]) -> dict[bytes, str]:
         return {(await (await self._catalog(name)).row(name)).id: name for name in names}

@@ -11,13 +11,13 @@ from siltstone.collections.check_plan import Needed, absent, foreign, needed_of,
 from siltstone.collections.compaction import ShareDone
 from siltstone.collections.consensus.object_files import ObjectFiles
 from siltstone.collections.consensus.object_names import (
+    CHOICE_NAME,
     COLLECTIONS_PREFIX,
     after_collection,
     collection_prefix,
     id_of,
 )
 from siltstone.collections.consensus.plugin import OBJECTS
-from siltstone.collections.consensus_choice import CHOICE_NAME
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.open_part import check_whole
 from siltstone.collections.state.replay import replayed

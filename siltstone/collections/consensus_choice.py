@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from siltstone.collections.consensus.object_names import CHOICE_NAME
 from siltstone.collections.place import read_object
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkExistsError, ChunkNotFoundError, CollectionError
 from siltstone.core.records.collection_choice import decode_choice, encode_choice
 from siltstone.core.storage.optional_verbs import create_whole
-
-CHOICE_NAME: Final = "collections/consensus"
 
 _READ_BYTES: Final = 4 * KIB
 """More than the record of any name: it comes with one read."""

@@ -16,6 +16,7 @@ from siltstone.store.blocking.background_loop import BackgroundLoop
 if TYPE_CHECKING:
     from siltstone.collections.compaction import ShareDone
     from siltstone.collections.place import CollectionSettings
+    from siltstone.collections.state.state_warnings import CollectionWarning
     from siltstone.collections.used_space import CollectionSpace
     from siltstone.container.models.segments import Finding
     from siltstone.core.environment import Environment
@@ -114,6 +115,10 @@ class Collections(Closing):
     def space(self, names: Sequence[str] = ()) -> Sequence[CollectionSpace]:
         """Say how much of long-term storage collections use."""
         return self._loop.run(self._collections.space(names))
+
+    def warnings(self) -> Sequence[CollectionWarning]:
+        """Say what people should look at in any collection."""
+        return self._loop.run(self._collections.warnings())
 
     def settle(self) -> None:
         """Wait until what appends of this process made due is done: for programs that end soon."""

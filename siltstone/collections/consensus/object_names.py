@@ -1,7 +1,8 @@
-"""The names of the objects of a collection that consensus makes. Pure functions.
+"""The names of the objects of collections that consensus makes. Pure functions.
 
 ::
 
+    collections/consensus
     collections/<id, 32 hex>/entries/<2^64 - 1 - seqno, 16 hex>
     collections/<id, 32 hex>/rollups/<seqno, 20 digits>-<nonce, 16 hex>
 
@@ -18,6 +19,9 @@ from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.collection_entry import Rollup
 
 COLLECTIONS_PREFIX: Final = "collections/"
+
+CHOICE_NAME: Final = "collections/consensus"
+"""Which consensus the collections of the store use; it is there before any of them."""
 
 _U64_MAX: Final = 2**64 - 1
 _ID: Final = re.compile(r"collections/([0-9a-f]{32})/")

@@ -56,7 +56,8 @@ class Probe:
     """What one probe came to.
 
     Attributes:
-        area: ``storage``, ``clock``, ``log``, ``container``, ``space`` or ``leftovers``.
+        area: ``storage``, ``clock``, ``log``, ``container``, ``space``, ``leftovers`` or
+            ``collections``.
         name: what was probed.
         outcome: ``ok``, ``warning``, ``failed`` or ``skipped``.
         detail: facts for people.

@@ -20,7 +20,8 @@ from pyarrow import parquet
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.collections.consensus_choice import CHOICE_NAME, check_choice
+from siltstone.collections.consensus.object_names import CHOICE_NAME
+from siltstone.collections.consensus_choice import check_choice
 from siltstone.core.errors import CorruptDataError, FormatError
 from tests.support.collections.damaged_collections import (
     TOLD,

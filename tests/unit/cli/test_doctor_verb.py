@@ -52,6 +52,7 @@ def test_a_whole_store_is_well(command: Command, written: Path) -> None:
         "container",
         "space",
         "leftovers",
+        "collections",
     }
     assert found["clock", "long-term storage"]["outcome"] == "ok"
     assert "not held" in found["log", "container 1"]["detail"]

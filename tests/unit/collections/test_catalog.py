@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow
 import pytest
 
-from siltstone.collections.consensus_choice import CHOICE_NAME
+from siltstone.collections.consensus.object_names import CHOICE_NAME
 from siltstone.core.errors import (
     ClosedError,
     CollectionDroppedError,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 import siltstone
@@ -54,6 +56,36 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     assert ran.stderr.startswith("siltstone: collections need a package that is not installed")
     assert ran.stderr.count("\n") == 1
     assert without_arrow(run, *store, "ls").returncode == 0
+
+
+@pytest.mark.slow
+def test_backups_moves_and_salvages_need_no_arrow_and_see_that_there_are_collections(
+    tmp_path: Path,
+) -> None:
+    settings = siltstone.init(tmp_path / "store")
+    siltstone.open(settings).close()
+    schema = pyarrow.schema([("n", pyarrow.int64())])
+    with siltstone.open_collections(settings) as collections:
+        collections.create("gusts", schema, key=["n"])
+    run = "from siltstone.cli.main import run\nsys.exit(run(sys.argv[1:]))"
+    ran = without_arrow(run, "--store", str(settings), "backup", "create", str(tmp_path / "place"))
+    assert (ran.returncode, "not part of the backup" in ran.stderr) == (0, True)
+    moves = "siltstone.migration.relocate.switch, siltstone.migration.salvage.salvage_store"
+    assert without_arrow(f"import {moves}").returncode == 0
+
+
+@pytest.mark.slow
+def test_health_says_that_it_could_not_look_at_collections(tmp_path: Path) -> None:
+    settings = siltstone.init(tmp_path / "store")
+    siltstone.open(settings).close()
+    schema = pyarrow.schema([("n", pyarrow.int64())])
+    with siltstone.open_collections(settings) as collections:
+        collections.create("gusts", schema, key=["n"])
+    run = "from siltstone.cli.main import run\nsys.exit(run(sys.argv[1:]))"
+    ran = without_arrow(run, "--store", str(settings), "health", "--json")
+    (row,) = json.loads(ran.stdout)["collections"]
+    assert (ran.returncode, row["collection"], row["kind"]) == (0, None, "unknown")
+    assert row["message"].startswith("collections need a package that is not installed")
 
 
 def test_errors_and_the_list_of_names_need_no_arrow() -> None:
