@@ -13,26 +13,18 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import pytest
-from pyarrow import compute
 
 import siltstone
 from services.s3_server import S3Server
-from siltstone.collections.blocking import Collection, open_collections
-from tests.support.kill.collection_child import (
-    NAME,
-    SCHEMA,
-    SETTINGS,
-    Work,
-    appends_in,
-    rows_of,
-)
+from siltstone.collections.blocking import open_collections
+from tests.support.kill.collection_child import NAME, SCHEMA, SETTINGS, Work
+from tests.support.kill.collections_left import Names, clear_up, compare
 from tests.support.kill.nursery import Nursery, Process
 from tests.support.memory_folder import folder_in_memory
 from tests.support.services.s3_services import new_bucket, options_of
@@ -59,9 +51,6 @@ class Rounds:
 
 
 FAST = Rounds(count=50, appends_max=8, pause_s=0.1)
-
-Names = Callable[[], list[str]]
-"""Of all objects, by a look from outside."""
 
 
 @pytest.fixture(scope="module")
@@ -151,56 +140,6 @@ def kill_rounds(nursery: Nursery, store: Path, names: Names, rounds: Rounds, see
         collection = collections.collection(NAME)
         compare(collection, workers.acknowledged, chance)
         clear_up(collection, names)
-
-
-def compare(
-    collection: Collection, acknowledged: dict[int, dict[int, int]], chance: random.Random
-) -> None:
-    """What is there, at each time, is what was acknowledged, and of each writer one append more."""
-    newest = collection.snapshot().to_arrow()
-    counts = appends_in(newest)
-    for writer, told in acknowledged.items():
-        assert set(told) <= set(range(counts[writer])), "an acknowledged append is lost"
-    changes = pyarrow.concat_tables(one.to_arrow() for one in _followed(collection))
-    assert compute.sum(changes["_diff"]).as_py() == len(newest)
-    times = changes.group_by(["writer", "sequence"]).aggregate([("_time", "min"), ("_time", "max")])
-    at: dict[tuple[int, int], int] = {}
-    for row in times.to_pylist():
-        assert row["_time_min"] == row["_time_max"]
-        at[row["writer"], row["sequence"]] = row["_time_min"]
-    for writer, told in acknowledged.items():
-        for sequence, told_time in told.items():
-            assert at[writer, sequence] == told_time
-    upper = collection.info().upper
-    assert upper is not None
-    for as_of in chance.sample(range(upper), min(upper, 8)):
-        shown = collection.snapshot(as_of).to_arrow()
-        appends_in(shown)
-        assert len(shown) == sum(rows_of(*key) for key, moment in at.items() if moment <= as_of)
-
-
-def clear_up(collection: Collection, names: Names) -> None:
-    """Nothing is left but what the rows need, and they are the same."""
-    newest = collection.snapshot().to_arrow()
-    time.sleep(SETTINGS.lease_ms / 1000)
-    collection.append([])  # the leases of the dead end
-    collection.compact()
-    time.sleep(SETTINGS.garbage_delay_ms / 1000 + 0.1)
-    collection.append([])
-    collection.collect()
-    collection.sweep()
-    assert ordered(collection.snapshot().to_arrow()).equals(ordered(newest))
-    left = [name for name in names() if name.endswith(".parquet")]
-    assert len(left) == collection.info().parts, "what the dead left was swept"
-
-
-def ordered(table: pyarrow.Table) -> pyarrow.Table:
-    return table.sort_by([(name, "ascending") for name in SCHEMA.names])
-
-
-def _followed(collection: Collection) -> Iterator[Any]:
-    with collection.subscribe(0, until=collection.info().upper) as changes:
-        yield from changes
 
 
 def kills_on_files(nursery: Nursery, folder: Path, rounds: Rounds) -> None:

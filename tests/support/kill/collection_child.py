@@ -11,19 +11,20 @@ import asyncio
 import json
 import os
 import random
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import Any
 
 import pyarrow
 
 from siltstone.collections.async_collection import AsyncCollection
-from siltstone.collections.async_collections import open_async_collections
+from siltstone.collections.async_collections import AsyncCollections, open_async_collections
 from siltstone.collections.async_writer import AppendResult
 from siltstone.collections.place import CollectionSettings
 from siltstone.core.errors import BatchExpiredError, LeaseExpiredError
+from siltstone.store.opening import open_async_store
 
 for late in ("pandas", "siltstone.bindings.nfs.plugin", "siltstone.bindings.s3.chunk_storage"):
     import_module(late)  # Else each child does so when it first makes an array, or opens.
@@ -51,12 +52,14 @@ class Work:
         slot: which writer it is.
         seed: of its choices.
         pause_s: between two appends, at most.
+        owns: whether it owns the store, and has the collection in a table of it.
     """
 
     store: str
     slot: int
     seed: int
     pause_s: float
+    owns: bool = False
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -101,9 +104,7 @@ class Child:
 
     async def run(self) -> None:
         try:
-            async with await open_async_collections(
-                self._work.store, settings=SETTINGS
-            ) as collections:
+            async with self._opened() as collections:
                 gusts = await collections.collection(NAME)
                 self.report("o", self._work.slot)
                 async with asyncio.TaskGroup() as group:
@@ -113,6 +114,20 @@ class Child:
         except BaseException as error:
             self.report("e", self._work.slot, f"{error!r} {getattr(error, 'exceptions', '')!r}")
             raise
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[AsyncCollections]:
+        place = self._work.store
+        if not self._work.owns:
+            async with await open_async_collections(place, settings=SETTINGS) as collections:
+                yield collections
+            return
+        settings = replace(SETTINGS, consensus="table")
+        async with (
+            await open_async_store(place) as store,
+            await open_async_collections(store, settings=settings) as collections,
+        ):
+            yield collections
 
     async def _append(self, gusts: AsyncCollection) -> None:
         slot = self._work.slot
