@@ -24,6 +24,7 @@ from bench.figure import MILLISECONDS, PER_SECOND, Figure, Unit, alternate
 from bench.peers import optional
 from bench.workshop import Stopwatch, Workshop
 from siltstone.collections.blocking import Collection, open_collections
+from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.core.constants import Buffer
 from siltstone.core.storage.optional_verbs import create_whole
 from siltstone.store.store_assembly import storage_of
@@ -253,10 +254,12 @@ def _iceberg(folder: Path) -> Append:
 
 def _named(collection: Collection) -> set[str]:
     """Names, without their folder and ending, of the objects of the newest rows."""
+    shares = [split.share for split in collection.snapshot().splits()]
     pieces = [
         piece
-        for split in collection.snapshot().splits()
-        for run in split.share.runs
+        for share in shares
+        if isinstance(share, SnapshotSplit)
+        for run in share.runs
         for piece in run
     ]
     return {Path(piece.name).stem for piece in pieces if piece.name}

@@ -10,6 +10,7 @@ from functools import partial
 import pyarrow
 
 from siltstone.collections.async_bookmark import AsyncBookmark
+from siltstone.collections.async_bookmark_reader import BookmarkReaders
 from siltstone.collections.async_snapshot import AsyncCollectionSnapshot, Shown, planned
 from siltstone.collections.async_subscription import AsyncSubscription
 from siltstone.collections.async_writer import (
@@ -65,6 +66,7 @@ class AsyncCollection:
         self._writer = self._writer_of(None)
         self._leases: list[ReaderLease] = []
         self.tickets = UploadTickets(self._shared, place)
+        self.bookmark_readers = BookmarkReaders(self._shared, place)
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self.name!r})"

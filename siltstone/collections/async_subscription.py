@@ -16,9 +16,8 @@ from siltstone.collections.part_objects import pieces_of
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.read_times import time_before
 from siltstone.collections.reader_lease import ReaderLease
-from siltstone.collections.rows.changes import read_changes
+from siltstone.collections.rows.changes import RowsShare, read_changes
 from siltstone.collections.rows.part_file import part_fields
-from siltstone.collections.rows.row_schema import TIME
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.refusals import check_open, name_of
 from siltstone.collections.state.schemas import newest_schema
@@ -181,12 +180,10 @@ class AsyncSubscription(AsyncClosing):
     def _rows(self, state: CollectionState) -> pyarrow.Table:
         """All rows at the frontier, as updates of that time. Blocking."""
         shown = part_fields(row_schema_of(state)[1], with_time=True, with_diff=True)
-        tables = []
-        for split in splits_at(state, self._place, self.frontier, Shown(diffs=True)):
-            table = pyarrow.Table.from_batches(split.read(self._place.read), split.arrow_schema)
-            times = pyarrow.repeat(pyarrow.scalar(self.frontier, pyarrow.int64()), len(table))
-            tables.append(table.append_column(TIME, times).select(shown.names).cast(shown))
-        return pyarrow.concat_tables(tables) if tables else shown.empty_table()
+        splits = splits_at(state, self._place, self.frontier, Shown(diffs=True))
+        shares = (RowsShare(split=split) for split in splits)
+        found = (batch for share in shares for batch in share.read(self._place.read))
+        return pyarrow.Table.from_batches(found, schema=shown)
 
     def _updates(
         self, state: CollectionState, batches: list[CollectionBatch], upper: int

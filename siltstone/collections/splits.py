@@ -1,4 +1,4 @@
-"""Shares of a snapshot, which any process reads that can reach long-term storage."""
+"""Shares of a snapshot or of changes, which any process reads that can reach long-term storage."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow
 
 from siltstone.collections.place import read_object
+from siltstone.collections.rows.changes import ChangeShare, RowsShare
 from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, LeaseExpiredError
@@ -20,7 +21,7 @@ from siltstone.store.worker_store import worker_store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionSplit:
-    """A share of the rows of a snapshot. It pickles; ``read_split`` reads it.
+    """A share of the rows of a snapshot, or of changes. It pickles; ``read_split`` reads it.
 
     Attributes:
         store_id: of the store, 16 bytes.
@@ -30,7 +31,7 @@ class CollectionSplit:
 
     store_id: bytes
     collection_id: bytes
-    share: SnapshotSplit
+    share: SnapshotSplit | ChangeShare | RowsShare
 
     @property
     def arrow_schema(self) -> pyarrow.Schema:

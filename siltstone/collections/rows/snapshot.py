@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Final
 
 import pyarrow
@@ -23,6 +22,7 @@ from siltstone.collections.rows.merge import (
     merged_steps,
 )
 from siltstone.collections.rows.open_part import OpenPart, fields_of, shares_of
+from siltstone.collections.rows.piece_shares import SPLIT_BYTES, groups_between, shares_by_rows
 from siltstone.collections.rows.row_schema import DIFF, TIME, RowSchema
 from siltstone.collections.rows.stored_run import (
     Bounds,
@@ -33,15 +33,8 @@ from siltstone.collections.rows.stored_run import (
     in_time,
     shown_in,
 )
-from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import CollectionError, NegativeCountError
 from siltstone.core.records.collection_part import PartFlags
-
-SPLIT_BYTES: Final = 32 * MIB
-"""Of encoded rows in one split, about: enough for a task, and small enough to share out."""
-
-OBJECT_BYTES: Final = 256 * KIB
-"""What a request counts at least, when splits are cut: one of thousands of tiny objects is long."""
 
 SHOWN_ROWS: Final = 65_536
 """Of a record batch, at most, where a row comes several times."""
@@ -119,13 +112,7 @@ class SnapshotSplit:
         names = self.arrow_schema.names
         for piece, (start, stop) in zip(pieces, self.rows, strict=True):
             opened = reader.open(piece)
-            firsts = accumulate(opened.group_rows, initial=0)
-            groups = [
-                group
-                for group, first in zip(range(len(opened.group_rows)), firsts, strict=False)
-                if start <= first < stop
-            ]
-            for some in shares_of(opened, groups):
+            for some in shares_of(opened, groups_between(opened, start, stop)):
                 yield _narrow(reader, opened, some, names)
 
     def _grouped(self, reader: RunReader) -> Iterator[pyarrow.Table]:
@@ -183,30 +170,14 @@ def plan_snapshot(
 
 def _by_rows(whole: SnapshotSplit, pieces: Sequence[Piece]) -> list[SnapshotSplit]:
     """Cut where rows are shown as they lie: large parts into row groups, small ones together."""
-    splits: list[SnapshotSplit] = []
-    taken: list[tuple[Piece, int, int]] = []
-    size = 0
-    for piece in pieces:
-        part = piece.part
-        shares = max(1, -(-part.length // SPLIT_BYTES))
-        for share in range(shares):
-            start, stop = part.rows * share // shares, part.rows * (share + 1) // shares
-            taken.append((piece, start, stop))
-            size += max(part.length // shares, OBJECT_BYTES if part.inline is None else 0)
-            if size >= SPLIT_BYTES:
-                splits.append(_of_rows(whole, taken))
-                taken, size = [], 0
-    if taken:
-        splits.append(_of_rows(whole, taken))
-    return splits
-
-
-def _of_rows(whole: SnapshotSplit, taken: Sequence[tuple[Piece, int, int]]) -> SnapshotSplit:
-    return replace(
-        whole,
-        runs=tuple((piece,) for piece, _, _ in taken),
-        rows=tuple((start, stop) for _, start, stop in taken),
-    )
+    return [
+        replace(
+            whole,
+            runs=tuple((piece,) for piece, _, _ in share),
+            rows=tuple((start, stop) for _, start, stop in share),
+        )
+        for share in shares_by_rows(pieces, SPLIT_BYTES)
+    ]
 
 
 def _by_keys(
