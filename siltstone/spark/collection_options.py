@@ -14,10 +14,13 @@ from siltstone.collections.state.refusals import check_name
 from siltstone.core.errors import SettingsError
 from siltstone.core.records.collection_frontier import TIME_MAX
 from siltstone.spark.catalog_tables import check_options
-from siltstone.spark.options import choice
+from siltstone.spark.options import choice, number
+from siltstone.spark.stream_options import BYTES_MAX, ROWS_MAX
 
 COLLECTION: Final = "collection"
 READ_KNOWN: Final = ("store", COLLECTION, "asOf", "columns", "diffs")
+STREAM_ONLY: Final = ("bookmark", "startingTime", "maxRowsPerTrigger", "maxBytesPerTrigger")
+STREAM_KNOWN: Final = ("store", COLLECTION, "columns", *STREAM_ONLY)
 WRITE_KNOWN: Final = ("store", COLLECTION, "writer", "sequence")
 _OF_SEGMENTS: Final = ("segment", "segments", "prefix")
 
@@ -46,6 +49,39 @@ class CollectionReadOptions:
     as_of: int | None = None
     columns: tuple[str, ...] | None = None
     diffs: bool = False
+
+
+class BeginsWith(StrEnum):
+    """Where a stream without a checkpoint begins, unless it is at a time."""
+
+    SNAPSHOT = "snapshot"
+    """The first batch is all rows at the newest complete time."""
+    LATEST = "latest"
+    """Only what changes from now on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionStreamOptions:
+    """What to stream, and how much at a time.
+
+    Attributes:
+        store: absolute path of the settings file, or of the folder that holds it.
+        collection: name of the collection.
+        bookmark: keeps what the query has not read.
+        starting: where a stream without a checkpoint begins; a number is the first time of the
+            changes that it gives.
+        columns: names of the columns, in this order; ``None``: all.
+        max_bytes: about how many bytes of encoded rows a batch has at most; ``None``: any number.
+        max_rows: how many rows a batch has at most; ``None``: any number.
+    """
+
+    store: str
+    collection: str
+    bookmark: str
+    starting: BeginsWith | int = BeginsWith.SNAPSHOT
+    columns: tuple[str, ...] | None = None
+    max_bytes: int | None = None
+    max_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +119,37 @@ def parse_collection_options(given: Mapping[str, str]) -> CollectionReadOptions:
     )
 
 
+def asks_for_stream(given: Mapping[str, str]) -> bool:
+    """Whether there is an option that only a stream of a collection has."""
+    return bool({name.lower() for name in given} & {name.lower() for name in STREAM_ONLY})
+
+
+def parse_collection_stream_options(given: Mapping[str, str]) -> CollectionStreamOptions:
+    """Check what a user wrote. Raises as ``parse_collection_options``."""
+    names = {name.lower() for name in given}
+    for name in ("asOf", "diffs"):
+        if name.lower() in names:
+            raise SettingsError(
+                f"option {name!r} is for batches; a stream has 'startingTime', and always shows "
+                "_time and _diff"
+            )
+    options = checked_options(given, STREAM_KNOWN, "load")
+    if not options.get("bookmark"):
+        raise SettingsError(
+            "option 'bookmark' is missing: a name of the query's own, under which the collection "
+            "keeps what the query has not read"
+        )
+    return CollectionStreamOptions(
+        store=str(Path(options["store"]).expanduser().absolute()),
+        collection=options[COLLECTION],
+        bookmark=_name(options, "bookmark"),
+        starting=_starting(options),
+        columns=_columns(options),
+        max_bytes=number(options, "maxBytesPerTrigger", 1, BYTES_MAX),
+        max_rows=number(options, "maxRowsPerTrigger", 1, ROWS_MAX, what="rows"),
+    )
+
+
 def parse_collection_write_options(
     given: Mapping[str, str], *, overwrite: bool
 ) -> CollectionWriteOptions:
@@ -90,17 +157,11 @@ def parse_collection_write_options(
     options = checked_options(given, WRITE_KNOWN, "save")
     if ("writer" in options) != ("sequence" in options):
         raise SettingsError("options 'writer' and 'sequence' go together, or there is none of them")
-    writer = options.get("writer")
-    if writer is not None:
-        try:
-            check_name(writer)
-        except ValueError as error:
-            raise SettingsError(f"option 'writer': {error}") from error
     return CollectionWriteOptions(
         store=str(Path(options["store"]).expanduser().absolute()),
         collection=options[COLLECTION],
         overwrite=overwrite,
-        writer=writer,
+        writer=_name(options, "writer") if "writer" in options else None,
         sequence=whole_number(options, "sequence", SEQUENCE_MAX),
     )
 
@@ -118,6 +179,8 @@ def checked_options(given: Mapping[str, str], known: tuple[str, ...], verb: str)
     """
     options = {name.lower(): str(value) for name, value in given.items()}
     check_options(options)
+    if known is READ_KNOWN and asks_for_stream(given):
+        raise SettingsError(f"options {', '.join(STREAM_ONLY)} are for streams")
     if both := [name for name in _OF_SEGMENTS if name in options]:
         raise SettingsError(f"options {COLLECTION!r} and {both[0]!r} exclude each other")
     if unknown := sorted(options.keys() - {name.lower() for name in known}):
@@ -144,6 +207,25 @@ def whole_number(options: Mapping[str, str], name: str, most: int) -> int | None
     if not re.fullmatch("[0-9]{1,20}", text) or int(text) > most:
         raise SettingsError(f"option {name!r} is a whole number from 0 to {most}, not {text!r}")
     return int(text)
+
+
+def _name(options: Mapping[str, str], option: str) -> str:
+    try:
+        return check_name(options[option])
+    except ValueError as error:
+        raise SettingsError(f"option {option!r}: {error}") from error
+
+
+def _starting(options: Mapping[str, str]) -> BeginsWith | int:
+    text = options.get("startingtime", BeginsWith.SNAPSHOT).strip().lower()
+    if text in set(BeginsWith):
+        return BeginsWith(text)
+    if re.fullmatch("[0-9]{1,20}", text) and int(text) <= TIME_MAX:
+        return int(text)
+    raise SettingsError(
+        f"option 'startingTime' is snapshot, latest, or a whole number from 0 to {TIME_MAX}, not "
+        f"{text!r}"
+    )
 
 
 def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -13,10 +13,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
 from siltstone.collections.blocking import Collection, open_collections
-from siltstone.collections.rows.row_schema import DIFF
+from siltstone.collections.rows.row_schema import DIFF, TIME
 from siltstone.collections.splits import CollectionSplit, read_split
 from siltstone.core.errors import CollectionSchemaError, LeaseExpiredError, SettingsError
-from siltstone.spark.collection_options import CollectionReadOptions
+from siltstone.spark.collection_options import CollectionReadOptions, CollectionStreamOptions
 from siltstone.spark.collection_types import arrow_form, spark_schema, to_spark
 from siltstone.spark.worker_memory import settle
 
@@ -54,7 +54,11 @@ class CollectionSourceReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Read the rows of one split."""
         if partition.value is not None:  # which Spark makes of an empty list
-            yield from split_rows(self._options.store, partition.value, self._schema)
+            again = (
+                "run it again, and raise garbage.delay, or read by "
+                "siltstone.spark.collection(), which holds a lease"
+            )
+            yield from share_rows(self._options.store, partition.value, self._schema, again)
 
 
 def planned_splits(
@@ -73,15 +77,25 @@ def planned_splits(
         collection = collections.collection(options.collection)
         check_complete(collection, options.as_of, "option 'asOf'")
         names = [field.name for field in schema if not (options.diffs and field.name == DIFF)]
-        _check_columns(options, collection, schema)
+        shown = _shown(options, collection.schema)
+        check_chosen(collection.name, shown, schema, always=DIFF if options.diffs else None)
         snapshot = collection.snapshot(options.as_of, columns=names, diffs=options.diffs)
         return snapshot.splits()
 
 
-def split_rows(
-    store: str, split: CollectionSplit, schema: StructType
+def share_rows(
+    store: str, split: CollectionSplit, schema: StructType, again: str
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a split in the form that Spark takes. Raises as ``read_split``."""
+    """Yield the rows of a split in the form that Spark takes.
+
+    Args:
+        store: settings file or folder.
+        split: what is read.
+        schema: columns to show.
+        again: what to do if rows are gone.
+
+    Raises as ``read_split``.
+    """
     settle()
     form = arrow_form(schema)
     try:
@@ -89,8 +103,7 @@ def split_rows(
             yield to_spark(batch, form)
     except LeaseExpiredError as error:
         raise LeaseExpiredError(
-            "rows of a split were replaced and collected while the job ran; run it again, and "
-            "raise garbage.delay, or read by siltstone.spark.collection(), which holds a lease",
+            f"rows were replaced and collected while the job ran; {again}",
             collection=error.collection,
         ) from error
 
@@ -138,11 +151,35 @@ def _shown(options: CollectionReadOptions, columns: pyarrow.Schema) -> StructTyp
     return StructType([*shown.fields, *counts])
 
 
-def _check_columns(
-    options: CollectionReadOptions, collection: Collection, schema: StructType
-) -> None:
-    """Refuse a schema that a user chose and that the collection does not have."""
-    shown = _shown(options, collection.schema)
+def stream_schema(options: CollectionStreamOptions) -> StructType:
+    """Return the columns that a stream shows. Raises as ``collection_schema``."""
+    with open_collections(options.store) as collections:
+        return stream_schema_of(options, collections.collection(options.collection).schema)
+
+
+def stream_schema_of(options: CollectionStreamOptions, columns: pyarrow.Schema) -> StructType:
+    """Return the columns that a stream of a collection with these columns shows.
+
+    Raises:
+        CollectionSchemaError: there is no such column, or Spark has no type for it.
+    """
+    shown = spark_schema(chosen_columns(options.collection, options.columns, columns))
+    added = [StructField(name, LongType(), nullable=False) for name in (TIME, DIFF)]
+    return StructType([*shown.fields, *added])
+
+
+def check_chosen(name: str, shown: StructType, schema: StructType, *, always: str | None) -> None:
+    """Refuse a schema that a user chose and that the collection does not have.
+
+    Args:
+        name: of the collection.
+        shown: all columns that there are.
+        schema: what the user chose.
+        always: a column that may not be left out.
+
+    Raises:
+        SettingsError: the schema is no choice of what is shown.
+    """
     there = {field.name: field for field in shown}
     names = [field.name for field in schema]
     fits = all(
@@ -151,8 +188,9 @@ def _check_columns(
         and (field.nullable or not there[field.name].nullable)
         for field in schema
     )
-    if not fits or not names or len(set(names)) != len(names) or options.diffs > (DIFF in names):
+    lacks = always is not None and always not in names
+    if not fits or not names or len(set(names)) != len(names) or lacks:
         raise SettingsError(
-            f"a read of collection {options.collection!r} shows columns of {shown.simpleString()}"
-            f"{', and _diff always' if options.diffs else ''}, not {schema.simpleString()}"
+            f"a read of collection {name!r} shows columns of {shown.simpleString()}"
+            f"{f', and {always} always' if always else ''}, not {schema.simpleString()}"
         )

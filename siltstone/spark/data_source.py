@@ -53,9 +53,15 @@ class SegmentSource(DataSource):
         Of a collection they are all of its columns, if they say nothing.
         """
         if names_collection(self.options):
-            from siltstone.spark.collection_options import parse_collection_options
-            from siltstone.spark.collection_reader import collection_schema
+            from siltstone.spark.collection_options import (
+                asks_for_stream,
+                parse_collection_options,
+                parse_collection_stream_options,
+            )
+            from siltstone.spark.collection_reader import collection_schema, stream_schema
 
+            if asks_for_stream(self.options):
+                return stream_schema(parse_collection_stream_options(self.options))
             return collection_schema(parse_collection_options(self.options))
         return default_schema(parse_options(self.options, ALL_KNOWN))
 
@@ -71,6 +77,11 @@ class SegmentSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A stream of the schema that the user asked for. Spark calls it by keyword."""
+        if names_collection(self.options):
+            from siltstone.spark.collection_options import parse_collection_stream_options
+            from siltstone.spark.collection_stream import CollectionStreamReader
+
+            return CollectionStreamReader(parse_collection_stream_options(self.options), schema)
         from siltstone.spark.stream import SegmentStreamReader
 
         options = parse_stream_options(self.options)

@@ -6,8 +6,9 @@ worker. So this loads neither what plans nor what reads before it is asked to.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -22,29 +23,64 @@ if TYPE_CHECKING:
     import pyarrow
 
     from siltstone.spark.stream_options import StreamOptions
-    from siltstone.spark.stream_plan import StreamPlan
 
 
-class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streams whole records of segments, and of new ones under a prefix.
+class BatchLimits(Protocol):
+    """The options of a stream that bound its batches."""
 
-    It lives in a process of the driver and keeps the store open read-only from the first question
-    to ``stop``. What travels to tasks with it holds neither handles nor secrets.
+    @property
+    def max_bytes(self) -> int | None:
+        """About how many bytes a batch has at most; ``None`` for no limit."""
+
+    @property
+    def max_rows(self) -> int | None:
+        """How many rows a batch has at most; ``None`` for no limit."""
+
+
+class BatchPlan(Protocol):
+    """Where the batches of a stream end, and the tasks of each."""
+
+    def first_offset(self) -> dict[str, Any]:
+        """Where a stream without a checkpoint begins now."""
+
+    def next_offset(
+        self, start: dict[str, Any], max_bytes: int | None, max_rows: int | None
+    ) -> dict[str, Any]:
+        """Where the batch ends that begins at ``start``; there, if there is nothing new."""
+
+    def stay(self) -> None:
+        """Go no further from now on than what is there reaches."""
+
+    def tasks(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+        """The tasks of a batch; the same rows, whenever it is planned again."""
+
+    def close(self) -> None:
+        """Close what is open. Repeatable."""
+
+
+class PlannedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What Spark asks in the driver, answered by a plan that is made at the first question.
+
+    It lives in a process of the driver until ``stop``. What travels to tasks with it holds no plan.
+
+    Args:
+        limits: of batches.
     """
 
-    def __init__(self, options: StreamOptions, schema: pyarrow.Schema) -> None:
-        self._options = options
-        self._schema = schema
-        self._made: StreamPlan | None = None
+    def __init__(self, limits: BatchLimits) -> None:
+        self._limits = limits
+        self._made: BatchPlan | None = None
         self._initial: dict[str, Any] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"options": self._options, "schema": self._schema}
+    @abstractmethod
+    def _new_plan(self) -> BatchPlan:
+        """Make the plan."""
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["options"], state["schema"])  # type: ignore[misc]
-
-    # --- what Spark calls in the driver -----------------------------------------------------------
+    @property
+    def _plan(self) -> BatchPlan:
+        if self._made is None:
+            self._made = self._new_plan()
+        return self._made
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a stream without a checkpoint begins; the same whenever it is asked again."""
@@ -54,27 +90,22 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the options allow."""
-        if self._options.max_bytes is not None:
-            return ReadMaxBytes(self._options.max_bytes)
-        if self._options.max_rows is not None:
-            return ReadMaxRows(self._options.max_rows)
+        if self._limits.max_bytes is not None:
+            return ReadMaxBytes(self._limits.max_bytes)
+        if self._limits.max_rows is not None:
+            return ReadMaxRows(self._limits.max_rows)
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the batch ends that begins at ``start``.
-
-        Raises:
-            SegmentTruncatedError: bytes that were not read are truncated.
-            SegmentNotFoundError: a segment that was not read to its end is deleted.
-        """
+        """Where the batch ends that begins at ``start``. Raises what the plan does."""
         max_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if isinstance(limit, ReadMaxBytes):
-            max_rows = self._options.max_rows  # Spark takes one limit, and a user may want both
+            max_rows = self._limits.max_rows  # Spark takes one limit, and a user may want both
         return self._plan.next_offset(start, max_bytes, max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read no further than the segments reach now."""
+        """Read no further than what is there now."""
         self._plan.stay()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -82,19 +113,33 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(task) for task in self._plan.tasks(start, end)]
 
     def stop(self) -> None:
-        """Close the store."""
+        """Close what the plan has open."""
         if self._made is not None:
             self._made.close()
 
-    @property
-    def _plan(self) -> StreamPlan:
-        if self._made is None:
-            from siltstone.spark.stream_plan import StreamPlan
 
-            self._made = StreamPlan(self._options)
-        return self._made
+class SegmentStreamReader(PlannedStreamReader):
+    """Streams whole records of segments, and of new ones under a prefix.
 
-    # --- what it calls in the tasks ---------------------------------------------------------------
+    The store is open read-only from the first question to ``stop``. What travels to tasks with it
+    holds neither handles nor secrets.
+    """
+
+    def __init__(self, options: StreamOptions, schema: pyarrow.Schema) -> None:
+        super().__init__(options)
+        self._options = options
+        self._schema = schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self._options, "schema": self._schema}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["options"], state["schema"])  # type: ignore[misc]
+
+    def _new_plan(self) -> BatchPlan:
+        from siltstone.spark.stream_plan import StreamPlan
+
+        return StreamPlan(self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Read the rows of the ranges of one task."""

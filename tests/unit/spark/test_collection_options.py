@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql.types import StringType, StructField, StructType
 
 from siltstone.core.errors import SettingsError
 from siltstone.spark.collection_options import CollectionReadOptions, parse_collection_options
@@ -53,12 +52,3 @@ def test_what_is_wrong_is_named_before_anything_is_opened(
     given = {name: value for name, value in {**NEEDED, **options}.items() if value is not None}
     with pytest.raises(SettingsError, match=message):
         SegmentSource(given).schema()
-
-
-def test_a_stream_of_a_collection_is_refused_by_name() -> None:
-    source = SegmentSource(NEEDED)
-    schema = StructType([StructField("value", StringType())])
-    with pytest.raises(SettingsError, match="unknown option: 'collection'"):
-        source.streamReader(schema)
-    with pytest.raises(SettingsError, match="unknown option: 'collection'"):
-        source.streamWriter(schema, overwrite=False)
