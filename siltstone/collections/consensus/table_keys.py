@@ -83,6 +83,6 @@ def rollup_name(key: bytes) -> tuple[int, int]:
 
 
 def after(key: bytes) -> bytes:
-    """The first key that does not begin with ``key``, which does not end with 255 everywhere."""
+    """The first key above all that begin with ``key``, which is not 255 everywhere."""
     number = int.from_bytes(key, "big") + 1
     return number.to_bytes(len(key), "big")
