@@ -64,6 +64,13 @@ def joined(known: Iterable[ItemOutcome], found: Generator[ItemOutcome]) -> Gener
     yield from found
 
 
+def one_by_one(*jobs: Generator[ItemOutcome]) -> Generator[ItemOutcome]:
+    """What several jobs find, one job after the other; closing it ends the one at work."""
+    for job in jobs:
+        with closing(job):
+            yield from job
+
+
 def told_counts(
     session: Session,
     label: str,

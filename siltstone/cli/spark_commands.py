@@ -17,6 +17,7 @@ from siltstone.cli.pipeline_options import (
     FolderOrAddress,
     finish,
     joined,
+    one_by_one,
     told,
     told_counts,
 )
@@ -52,10 +53,11 @@ def scrub(
     as_json: bool,
     **choice: Any,
 ) -> None:
-    """Read every chunk and compare each block with its checksum. Exits with 6 on damage."""
+    """Read every chunk, and all of collections, and compare with sums. Exits with 6 on damage."""
     from siltstone.pipelines.kept_outcomes import KeptOutcomes
     from siltstone.pipelines.scrub import DAMAGE, GONE, plan_scrub
     from siltstone.pipelines.scrub import scrub as run_scrub
+    from siltstone.pipelines.scrub_collections import scrub_collections
     from siltstone.pipelines.store_view import store_view
     from siltstone.pipelines.work import FAILED, OK
 
@@ -70,7 +72,8 @@ def scrub(
             # A chunk that grew since is read again.
             left = [item for item in items if kept.done.get(item.name) != item.length]
             total = sum(item.length for item in left)
-            outcomes = run_scrub(view, executor, left, rate=rate)
+            chunks = run_scrub(view, executor, left, rate=rate)
+            outcomes = one_by_one(chunks, scrub_collections(view, executor, kept.done, rate=rate))
             quiet = frozenset((OK, GONE))
             shown = told(session, "scrub", outcomes, total, as_json=as_json, quiet=quiet)
             with closing(shown):

@@ -20,7 +20,7 @@ from siltstone.collections.catalog import (
     catalog_row,
     check_name,
 )
-from siltstone.collections.check import check_each, found_ids
+from siltstone.collections.check import check_each, found_ids, stored_parts
 from siltstone.collections.collection_warnings import warnings_of_each
 from siltstone.collections.compaction import ShareDone
 from siltstone.collections.consensus.object_names import CHOICE_NAME, COLLECTIONS_PREFIX
@@ -44,6 +44,7 @@ from siltstone.core.errors import (
     FormatError,
     LostDataError,
 )
+from siltstone.core.records.collection_part import CollectionPart
 from siltstone.core.records.collection_state import Life, Times
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.store.store_assembly import OPEN_POOL
@@ -241,6 +242,7 @@ class AsyncCollections(AsyncClosing):
         names: Sequence[str] = (),
         *,
         deep: bool = False,
+        reads_parts: bool = True,
         progress: ShareDone | None = None,
     ) -> AsyncIterator[Finding]:
         """Compare what collections name with long-term storage, both ways; yield what is wrong.
@@ -252,6 +254,7 @@ class AsyncCollections(AsyncClosing):
         Args:
             names: of the collections; all, and what else is below ``collections/``, if none.
             deep: read every object, and compare it with its sum.
+            reads_parts: with ``deep``, also the objects of rows, which are most of the bytes.
             progress: told how much is done, from 0 to 1; on any thread.
 
         Raises:
@@ -271,8 +274,16 @@ class AsyncCollections(AsyncClosing):
                 wanted = {one: one.hex() for one in ids}
             for finding in others:
                 yield finding
-        async for finding in check_each(self._place, wanted, deep=deep, progress=progress):
+        depth = {"deep": deep, "reads_parts": reads_parts}
+        async for finding in check_each(self._place, wanted, **depth, progress=progress):
             yield finding
+
+    async def stored_parts(self) -> dict[str, CollectionPart]:
+        """The parts that readable collections need, by object. Raises ``ChunkError``."""
+        found: dict[str, CollectionPart] = {}
+        for one in await self._ids():
+            found |= await self._place.ask(partial(stored_parts, self._place, one))
+        return found
 
     async def space(self, names: Sequence[str] = ()) -> Sequence[CollectionSpace]:
         """Say how much of long-term storage collections use, by their names; one listing.
@@ -290,13 +301,9 @@ class AsyncCollections(AsyncClosing):
         return await self._place.ask(partial(used_space, self._place.storage, known, every=every))
 
     async def warnings(self) -> Sequence[CollectionWarning]:
-        """Say what people should look at: bookmarks that hold much history, late compactions, ...
+        """Say what people should look at, such as bookmarks that hold much history.
 
-        Opens each collection that has a name; needs no right to write.
-
-        Raises:
-            LostDataError: the catalog is gone.
-            ChunkError: long-term storage did not answer.
+        Opens each collection that has a name. Raises ``LostDataError`` and ``ChunkError``.
         """
         return await warnings_of_each(self._place, await self._names())
 

@@ -73,6 +73,7 @@ async def check_each(
     wanted: Mapping[bytes, str | None],
     *,
     deep: bool,
+    reads_parts: bool,
     progress: ShareDone | None,
 ) -> AsyncIterator[Finding]:
     """Yield what is wrong with collections, one after the other.
@@ -81,6 +82,7 @@ async def check_each(
         place: where they are.
         wanted: their names, by their ids; ``None`` where one has none.
         deep: see ``CollectionCheck``.
+        reads_parts: the same.
         progress: told how much of all of them is done, if given.
     """
     for index, (collection_id, name) in enumerate(wanted.items()):
@@ -89,7 +91,9 @@ async def check_each(
             if progress is not None:
                 progress((index + share) / len(wanted))
 
-        check = CollectionCheck(place, collection_id, name, deep=deep, progress=told)
+        check = CollectionCheck(
+            place, collection_id, name, deep=deep, reads_parts=reads_parts, progress=told
+        )
         async for finding in check.findings():
             yield finding
         told(1.0)
@@ -110,6 +114,17 @@ class _Look:
     problem: Finding | None
 
 
+def stored_parts(place: CollectionPlace, collection_id: bytes) -> dict[str, CollectionPart]:
+    """Return the parts that a collection needs, by the names of their objects. Blocking.
+
+    None of one that cannot be read: a check tells why. Raises ``ChunkError``.
+    """
+    check = CollectionCheck(
+        place, collection_id, None, deep=False, reads_parts=False, progress=lambda share: None
+    )
+    return check.stored_parts()
+
+
 class CollectionCheck:
     """One check of one collection. Its parts block.
 
@@ -118,6 +133,7 @@ class CollectionCheck:
         collection_id: 16 bytes.
         name: in the catalog; ``None`` where it has none.
         deep: read every byte, and compare it with its sum.
+        reads_parts: with ``deep``, also the bytes of parts.
         progress: told how much of this collection is done.
     """
 
@@ -128,12 +144,14 @@ class CollectionCheck:
         name: str | None,
         *,
         deep: bool,
+        reads_parts: bool,
         progress: ShareDone,
     ) -> None:
         self._place = place
         self._id = collection_id
         self._name = name
         self._deep = deep
+        self._reads_parts = reads_parts
         self._progress = progress
         self._files = ObjectFiles(place.storage)
 
@@ -158,6 +176,14 @@ class CollectionCheck:
         if self._deep:
             async for finding in self._read(look):
                 yield finding
+
+    def stored_parts(self) -> dict[str, CollectionPart]:
+        """See ``stored_parts``."""
+        try:
+            look = self._look()
+        except (CorruptDataError, FormatError):
+            return {}
+        return {} if look is None else dict(self._needed(look.states).parts)
 
     def _judged(self, look: _Look, listed: Mapping[str, int]) -> list[Finding]:
         """What names and lengths tell."""
@@ -246,13 +272,14 @@ class CollectionCheck:
 
     async def _read(self, look: _Look) -> AsyncIterator[Finding]:
         needed, newest = self._needed(look.states), look.states[-1]
-        total = max(1, sum(part.length for part in needed.parts.values()))
+        parts = needed.parts if self._reads_parts else {}
+        total = max(1, sum(part.length for part in parts.values()))
         done = 0
         for step in self._small_steps(needed, look.tip, newest):
             finding = await self._place.ask(partial(self._tried, step))
             if finding is not None:
                 yield finding
-        for name, part in needed.parts.items():
+        for name, part in parts.items():
             step = partial(self._check_part, name, part)
             finding = await self._place.ask(partial(self._tried, step))
             if finding is not None:

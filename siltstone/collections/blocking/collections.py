@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from siltstone.collections.used_space import CollectionSpace
     from siltstone.container.models.segments import Finding
     from siltstone.core.environment import Environment
+    from siltstone.core.records.collection_part import CollectionPart
     from siltstone.store.store import Store
 
 
@@ -105,12 +106,20 @@ class Collections(Closing):
         names: Sequence[str] = (),
         *,
         deep: bool = False,
+        reads_parts: bool = True,
         progress: ShareDone | None = None,
     ) -> Iterator[Finding]:
         """Compare what collections name with long-term storage, both ways."""
         yield from self._loop.iterate(
-            lambda: self._collections.check(names, deep=deep, progress=progress), batch=1
+            lambda: self._collections.check(
+                names, deep=deep, reads_parts=reads_parts, progress=progress
+            ),
+            batch=1,
         )
+
+    def stored_parts(self) -> dict[str, CollectionPart]:
+        """The parts that collections need, by the names of their objects."""
+        return self._loop.run(self._collections.stored_parts())
 
     def space(self, names: Sequence[str] = ()) -> Sequence[CollectionSpace]:
         """Say how much of long-term storage collections use."""

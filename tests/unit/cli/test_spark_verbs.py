@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 import siltstone
@@ -12,6 +13,7 @@ from siltstone.cli.spark_commands import compact
 from siltstone.container.models.settings import Tuning
 from siltstone.pipelines import scrub as scrubbing
 from siltstone.store.settings.units import parse_size
+from tests.support.collections.stored_objects import paths
 from tests.support.command import Command
 
 LOCAL = ("--executor", "local", "--threads", "2")
@@ -276,3 +278,20 @@ def test_what_was_imported_is_compared_with_its_files(
     ran = command("spark", "verify-import", "all", str(old), *LOCAL)
     assert ran.code == 6
     assert "differs: all: it has 100,079 bytes, and its files have 100,081" in ran.out
+
+
+@pytest.mark.slow
+def test_a_scrub_reads_collections_too(command: Command, folder: Path, chunks: list[Path]) -> None:
+    assert chunks
+    with siltstone.open_collections(folder) as collections:
+        made = collections.create("gusts", pyarrow.schema([("n", pyarrow.int64())]), key=["n"])
+        made.append(pyarrow.table({"n": range(5_000)}))
+    (part,) = paths(folder, "parts")
+    ran = command("spark", "scrub", *LOCAL, "--json")
+    assert ran.code == 0
+    assert [one["subject"] for one in ran.values if "/parts/" in one["subject"]] == [
+        part.relative_to(folder / "chunks").as_posix()
+    ]
+    damage(part)
+    ran = command("spark", "scrub", *LOCAL)
+    assert (ran.code, ran.out.startswith("damaged: collections/")) == (6, True)
