@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench import collection_crowds, collection_readers
+from bench import collection_crowds, collection_readers, collection_tables
 from bench.collection_rows import NAME, SCHEMA, rows
 from bench.figure import MILLISECONDS, PER_SECOND, Figure, Unit, alternate
 from bench.peers import optional
@@ -49,6 +49,7 @@ def run(workshop: Workshop) -> list[Figure]:
         *_compactions(workshop),
         *collection_readers.run(workshop),
         *collection_crowds.run(workshop),
+        *collection_tables.run(workshop),
     ]
 
 
