@@ -71,6 +71,7 @@ ELSEWHERE = {
     "stream-offset.md": "test_stream_offset.py",
     "collection-part.md": "Parquet and Arrow, and a row in the state",
     "collection-change.md": "in entries: a collection has a format",
+    "collection-table.md": "rows of a table, whose records have a version; entries have theirs",
     "cached-block.md": "a cache: what is newer is a miss",
 }
 
