@@ -1,12 +1,13 @@
 """Which batches become one. A pure function, so each process that looks comes to the same answer.
 
-Sizes have levels: up to 1 KiB, up to 8 KiB, and so on. Two rules keep at most 16 of each:
+Sizes have levels: up to 4 KiB in the state, up to 32 KiB, and so on. A *group* is 8 batches of a
+level, and 32 of the lowest one. Two rules keep less than two groups of each:
 
-- 8 batches of one level with no larger one between them become one;
-- when 8 of one level each have a larger, newer one somewhere after them, some of them join theirs,
-  with all that is between them. This way small ones do not stay for ever between large ones.
+- a group of one level with no larger one between them becomes one;
+- when a group of one level each have a larger, newer one somewhere after them, some of them join
+  theirs, with all that is between them. So small ones do not stay for ever between large ones.
 
-By the first rule at most 7 of a level have nothing larger after them, by the second at most 7 have.
+By the first rule less than a group of a level has nothing larger after it, by the second less has.
 Empty batches have no level and go with what is around them.
 """
 
@@ -21,18 +22,19 @@ from siltstone.core.constants import KIB
 from siltstone.core.records.collection_batch import Batches, CollectionBatch
 from siltstone.core.records.collection_state import CollectionState, Life
 
-LEVEL_BYTES: Final = KIB
-"""Of level 0. Less is not worth a distinction."""
+LEVEL_BYTES: Final = 4 * KIB
+"""Of level 0: batches that are inline, in the state."""
 
 LEVEL_FACTOR: Final = 8
 """Between two levels, and how many become one: each row is written once for each level."""
 
+LOWEST_FACTOR: Final = 32
+"""How many of level 0 become one. To merge them makes an object, and costs as much as some ten
+appends; to read them costs no request. So many have 250 KiB at most, of the 1 MiB in a state."""
+
 OVERDUE: Final = 16
 """Batches that came after those of a merge: who adds this one, or as many again, does the merge,
 too. The one that had to may be gone."""
-
-LEVEL_BATCHES_MAX: Final = 16
-"""Of one level, when nothing is left to do: 7 and 7, and 2 that arrive meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +60,17 @@ class BatchMerge:
         return self.inputs[-1].upper
 
 
-def level_of(length: int) -> int:
-    """The level of a batch by its bytes, from 0 on."""
-    level, most = 0, LEVEL_BYTES
-    while length > most:
+def level_of(batch: CollectionBatch) -> int:
+    """The level of a batch by its bytes, from 0 on; one that is an object has 1 at least."""
+    level, most = (0, LEVEL_BYTES) if batch.is_inline else (1, LEVEL_BYTES * LEVEL_FACTOR)
+    while batch.length > most:
         level, most = level + 1, most * LEVEL_FACTOR
     return level
+
+
+def group_of(level: int) -> int:
+    """How many batches of a level become one. Less than two groups are left of it at any time."""
+    return LEVEL_FACTOR if level else LOWEST_FACTOR
 
 
 def plan(state: CollectionState) -> BatchMerge | None:
@@ -71,9 +78,9 @@ def plan(state: CollectionState) -> BatchMerge | None:
     items = state.batches.items
     if state.life is not Life.OPEN or len(items) < LEVEL_FACTOR:
         return None
-    levels = [level_of(batch.length) if batch.runs else None for batch in items]
+    levels = [level_of(batch) if batch.runs else None for batch in items]
     counts = Counter(level for level in levels if level is not None)
-    for level in sorted(level for level, count in counts.items() if count >= LEVEL_FACTOR):
+    for level in sorted(level for level, count in counts.items() if count >= group_of(level)):
         span = _alike(levels, level) or _overtaken(items, levels, level)
         if span is not None:
             return BatchMerge(inputs=items[slice(*span)], since=state.since)
@@ -108,7 +115,7 @@ def plan_whole(state: CollectionState) -> BatchMerge | None:
 
 
 def _alike(levels: Sequence[int | None], level: int) -> tuple[int, int] | None:
-    """The first 8 of a level without a larger one between them."""
+    """The first group of a level without a larger one between them."""
     found: list[int] = []
     for place, one in enumerate(levels):
         if one is None or one < level:
@@ -117,7 +124,7 @@ def _alike(levels: Sequence[int | None], level: int) -> tuple[int, int] | None:
             found = []
             continue
         found.append(place)
-        if len(found) == LEVEL_FACTOR:
+        if len(found) == group_of(level):
             return found[0], place + 1
     return None
 
@@ -125,7 +132,7 @@ def _alike(levels: Sequence[int | None], level: int) -> tuple[int, int] | None:
 def _overtaken(
     items: Sequence[CollectionBatch], levels: Sequence[int | None], level: int
 ) -> tuple[int, int] | None:
-    """Where 8 of a level come before larger ones: the smallest of those, with all before it."""
+    """Where a group comes before larger ones: the smallest of those, with all before it."""
     larger: dict[int, int] = {}
     waiting: list[int] = []
     for place, one in enumerate(levels):
@@ -134,7 +141,7 @@ def _overtaken(
         elif one is not None and one > level:
             larger.update(dict.fromkeys(waiting, place))
             waiting = []
-    if len(larger) < LEVEL_FACTOR:
+    if len(larger) < group_of(level):
         return None
     target = min(set(larger.values()), key=lambda place: items[place].length)
     start = target

@@ -41,6 +41,7 @@ class CollectionBatch:
             of a row is below ``upper``, or is ``since``.
         runs: its rows; none in an empty batch.
         length: bytes of its parts. Each plan of a compaction asks for it.
+        is_inline: whether all of them are in the state. It asks for that, too.
     """
 
     lower: int
@@ -48,11 +49,13 @@ class CollectionBatch:
     since: int = 0
     runs: tuple[CollectionRun, ...] = ()
     length: int = field(init=False, repr=False, compare=False)
+    is_inline: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Add up the lengths."""
-        length = sum(part.length for run in self.runs for part in run)
-        object.__setattr__(self, "length", length)
+        """Look at all parts."""
+        parts = [part for run in self.runs for part in run]
+        object.__setattr__(self, "length", sum([part.length for part in parts]))
+        object.__setattr__(self, "is_inline", None not in [part.inline for part in parts])
 
     def parts(self) -> Iterator[CollectionPart]:
         """All its parts."""

@@ -160,6 +160,7 @@ class CollectionWorld:
             "async_writer.UNNAMED_LEASE_MS": choice((1_000, 3_600_000)),
             "state.compaction_plan.LEVEL_BYTES": choice((256, KIB)),
             "state.compaction_plan.LEVEL_FACTOR": choice((3, 8)),
+            "state.compaction_plan.LOWEST_FACTOR": choice((3, 8, 32)),
             "consensus.entry_plan.REPEATED_BYTES_MAX": choice((1, 2 * KIB, 64 * KIB)),
             "consensus.objects._READS_MAX": choice((1, 4)),
             "consensus.attempts.COMMIT_DEADLINE_S": choice((6.0, 30.0)),

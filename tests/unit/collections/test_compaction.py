@@ -145,18 +145,18 @@ async def test_a_compaction_that_fails_is_tried_again_with_a_later_append(
         def no_parts(call: StorageCall) -> Fate:
             return Fate.REFUSED if "/parts/" in call.name else Fate.DONE
 
-        for number in range(7):
+        for number in range(31):
             await gusts.append(many_rows(90, 100 * number))
         opener.storage.plan = no_parts
-        await gusts.append(many_rows(90, 700))
+        await gusts.append(many_rows(90, 3_100))
         await settled(world)
-        assert (await gusts.info()).batches == 8
+        assert (await gusts.info()).batches == 32
         assert "compaction of collection" in caplog.text
         opener.storage.plan = lambda call: Fate.DONE
-        await gusts.append(many_rows(90, 800))
+        await gusts.append(many_rows(90, 3_200))
         await settled(world)
         assert (await gusts.info()).batches == 2
-        assert len(await shown(gusts)) == 9 * 90
+        assert len(await shown(gusts)) == 33 * 90
 
 
 async def test_a_merge_is_done_by_the_process_that_made_it_due() -> None:
@@ -184,22 +184,22 @@ async def test_a_merge_of_a_process_that_died_is_done_by_another_one_soon() -> N
         dead = await world.create()
         mine = await dead.collection()
         other = await world.open().collection()
-        for number in range(7):
+        for number in range(31):
             await mine.append(rows((f"a{number}", 1)))
         dead.environment.latency = lambda pool, chance: 1.0
-        eighth = asyncio.ensure_future(mine.append(rows(("a7", 1))))
-        while (await other.info()).batches < 8:
+        last = asyncio.ensure_future(mine.append(rows(("a31", 1))))
+        while (await other.info()).batches < 32:
             await world.sleep(0.1)
         dead.die()
-        eighth.cancel()
+        last.cancel()
         for number in range(15):
             await other.append(rows((f"b{number}", 1)))
         await settled(world)
-        assert (await other.info()).batches == 23
+        assert (await other.info()).batches == 47
         await other.append(rows(("b15", 1)))
         await settled(world)
-        assert (await other.info()).batches < 16
-        assert len(await shown(other)) == 24
+        assert (await other.info()).batches < 32
+        assert len(await shown(other)) == 48
 
 
 async def test_a_process_that_waits_for_room_compacts_what_others_left() -> None:

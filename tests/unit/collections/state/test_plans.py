@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from siltstone.collections.state.compaction_plan import (
-    LEVEL_BATCHES_MAX,
+    group_of,
     level_of,
     plan,
     plan_whole,
@@ -44,6 +44,9 @@ from tests.support.collections.state_world import (
 )
 
 DAY_MS = 86_400_000
+TINY, SMALL, MIDDLE, LARGE = 10, 5_000, 40_000, 300_000
+"""Lengths of batches, one of each level."""
+
 NAMES = st.builds(
     PartName,
     st.integers(0, 2**64 - 1),
@@ -185,21 +188,33 @@ def test_another_name_is_told(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "level"), [(0, 0), (1_024, 0), (1_025, 1), (8_192, 1), (8_193, 2), (2**40, 10)]
+    ("length", "level"),
+    [(1, 0), (4_096, 0), (4_097, 1), (32_768, 1), (32_769, 2), (2**40, 10)],
 )
-def test_levels_are_a_kibibyte_times_powers_of_eight(length: int, level: int) -> None:
-    assert level_of(length) == level
+def test_levels_are_4_kib_times_powers_of_eight(length: int, level: int) -> None:
+    (batch,) = of_lengths([length]).batches.items
+    assert level_of(batch) == level
+
+
+def test_an_object_is_above_the_lowest_level() -> None:
+    runs = ((timed(part(0, length=10), 0),),)
+    assert level_of(CollectionBatch(lower=0, upper=1, runs=runs)) == 1
 
 
 def of_lengths(lengths: list[int]) -> CollectionState:
-    """A batch of each length; 0 is an empty one."""
+    """A batch of each length; 0 is an empty one, and the least ones are in the state."""
     items = [
-        CollectionBatch(
-            lower=n, upper=n + 1, runs=((timed(part(n, length=length), n),),) if length else ()
-        )
+        CollectionBatch(lower=n, upper=n + 1, runs=runs_of(n, length))
         for n, length in enumerate(lengths)
     ]
     return replace(first_state(), batches=Batches().replaced(0, 0, items))
+
+
+def runs_of(number: int, length: int) -> tuple[tuple[CollectionPart, ...], ...]:
+    if not length:
+        return ()
+    one = timed(part(number, length=length), number)
+    return ((replace(one, inline=bytes(length)) if length <= 4_096 else one,),)
 
 
 def timed(one: CollectionPart, time: int) -> CollectionPart:
@@ -209,19 +224,23 @@ def timed(one: CollectionPart, time: int) -> CollectionPart:
 @pytest.mark.parametrize(
     ("lengths", "span"),
     [
-        ([10] * 7, None),
-        ([10] * 8, (0, 8)),
-        ([10] * 9, (0, 8)),
-        ([5_000, *[10] * 8, 0], (1, 9)),
-        ([*[10] * 4, 5_000, *[10] * 4], None),
-        ([0, *[10] * 4, 0, *[10] * 4], (1, 10)),
-        ([5_000] * 4 + [10] + [5_000] * 4, (0, 9)),
-        ([*[10] * 3, 5_000, *[10] * 3, 9_000, *[10] * 2, 5_000], (8, 11)),
-        ([*[10] * 7, 5_000], None),
-        ([*[10] * 7, 5_000, 10, 5_000], (8, 10)),
+        ([SMALL] * 7, None),
+        ([SMALL] * 8, (0, 8)),
+        ([SMALL] * 9, (0, 8)),
+        ([MIDDLE, *[SMALL] * 8, 0], (1, 9)),
+        ([*[SMALL] * 4, MIDDLE, *[SMALL] * 4], None),
+        ([0, *[SMALL] * 4, 0, *[SMALL] * 4], (1, 10)),
+        ([MIDDLE] * 4 + [SMALL] + [MIDDLE] * 4, (0, 9)),
+        ([*[SMALL] * 3, MIDDLE, *[SMALL] * 3, LARGE, *[SMALL] * 2, MIDDLE], (8, 11)),
+        ([*[SMALL] * 7, MIDDLE], None),
+        ([*[SMALL] * 7, MIDDLE, SMALL, MIDDLE], (8, 10)),
+        ([TINY] * 31, None),
+        ([TINY] * 32, (0, 32)),
+        ([*[TINY] * 31, SMALL], None),
+        ([*[TINY] * 31, SMALL, TINY, SMALL], (32, 34)),
     ],
 )
-def test_eight_of_a_level_become_one(lengths: list[int], span: tuple[int, int] | None) -> None:
+def test_a_group_of_a_level_becomes_one(lengths: list[int], span: tuple[int, int] | None) -> None:
     state = of_lengths(lengths)
     found = plan(state)
     if span is None:
@@ -233,7 +252,7 @@ def test_eight_of_a_level_become_one(lengths: list[int], span: tuple[int, int] |
 
 
 def test_nothing_is_compacted_that_has_ended() -> None:
-    state = replace(of_lengths([10] * 8), life=Life.DROPPED)
+    state = replace(of_lengths([SMALL] * 8), life=Life.DROPPED)
     assert plan(state) is None
     assert plan_whole(state) is None
 
@@ -250,15 +269,15 @@ def test_the_whole_becomes_one_unless_it_is() -> None:
 
 @example(seed=0, shrink=1.0, top=1)
 @given(st.integers(0, 2**32), st.floats(0.05, 1), st.integers(1, 12))
-def test_at_most_sixteen_of_a_level_are_left(seed: int, shrink: float, top: int) -> None:
+def test_less_than_two_groups_of_a_level_are_left(seed: int, shrink: float, top: int) -> None:
     """However sizes follow one another, and however much of a merge cancels."""
     chance = Random(seed)
     state = of_lengths([])
     for _ in range(150):
         length = int(8 ** (chance.random() * top)) if chance.random() < 0.9 else 0
         state = settled(with_batch(state, length), shrink)
-        levels = [level_of(one.length) for one in state.batches.items if one.runs]
-        assert all(levels.count(level) < LEVEL_BATCHES_MAX for level in levels)
+        levels = [level_of(one) for one in state.batches.items if one.runs]
+        assert all(levels.count(level) < 2 * group_of(level) for level in levels)
 
 
 def test_each_row_is_written_a_few_times_only() -> None:
@@ -274,8 +293,7 @@ def test_each_row_is_written_a_few_times_only() -> None:
 
 def with_batch(state: CollectionState, length: int) -> CollectionState:
     upper = state.upper
-    runs = ((timed(part(upper, length=length), upper),),) if length else ()
-    made = CollectionBatch(lower=upper, upper=upper + 1, runs=runs)
+    made = CollectionBatch(lower=upper, upper=upper + 1, runs=runs_of(upper, length))
     return replace(state, batches=state.batches.added(made))
 
 
@@ -287,7 +305,7 @@ def with_merge(
     merged = CollectionBatch(
         lower=time,
         upper=inputs[-1].upper,
-        runs=((timed(part(time, length=length), time),),),
+        runs=runs_of(time, length),
     )
     span = state.batches.span(merged.lower, merged.upper)
     assert span is not None
