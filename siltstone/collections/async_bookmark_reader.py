@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -77,7 +78,7 @@ class BookmarkReaders:
             )
 
         row = await self._shared.run(taken)
-        lease = await _parts_held(self._shared, self._place)
+        lease = await _parts_held(self._shared, self._place, name)
         return AsyncBookmarkReader(self._shared, self._place, row, lease)
 
 
@@ -217,7 +218,7 @@ class AsyncBookmarkReader(AsyncClosing):
                 self._lease.check()
             except LeaseExpiredError:  # This process was paused. Nothing of the plan rests on it.
                 await self._lease.close()
-                self._lease = await _parts_held(self._shared, self._place)
+                self._lease = await _parts_held(self._shared, self._place, self._bookmark.name)
                 state = self._shared.state
             self._lease.begin(state)
             try:
@@ -243,5 +244,14 @@ def check_kept(state: CollectionState, as_of: int) -> None:
         )
 
 
-async def _parts_held(shared: SharedState, place: CollectionPlace) -> ReaderLease:
-    return await ReaderLease.held(shared, place, lambda state: DONE, reads=False)
+async def _parts_held(shared: SharedState, place: CollectionPlace, name: str) -> ReaderLease:
+    """Hold parts, and no times, by the one row that all readers by a bookmark have.
+
+    Spark kills the process that plans a stream when the query ends, so its row stays until its
+    lease ends; the next start goes on with it.
+    """
+    digest = hashlib.blake2b(name.encode("utf-8"), digest_size=8).digest()
+    reader_id = max(1, int.from_bytes(digest, "big"))
+    return await ReaderLease.held(
+        shared, place, lambda state: DONE, reads=False, reader_id=reader_id
+    )

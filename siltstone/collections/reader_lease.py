@@ -56,6 +56,7 @@ class ReaderLease:
         since: Callable[[CollectionState], int],
         *,
         reads: bool,
+        reader_id: int | None = None,
     ) -> ReaderLease:
         """Begin to hold all parts, and times from one on.
 
@@ -64,12 +65,13 @@ class ReaderLease:
             place: where it is.
             since: chooses the time by the state in which the row is made.
             reads: whether the state that it is made in is read from now on; else it is at rest.
+            reader_id: of the row, which is taken over where it is there; ``None`` makes a new one.
 
         Raises:
             SinceError: the time is below the since of the collection.
             CollectionLimitError: there are too many readers.
         """
-        reader_id = place.random_u64()
+        own_id = place.random_u64() if reader_id is None else reader_id
 
         def register(
             state: CollectionState, now_ms: int
@@ -77,17 +79,17 @@ class ReaderLease:
             return register_reader(
                 state,
                 now_ms,
-                reader_id=reader_id,
+                reader_id=own_id,
                 since=since(state),
                 lease_ms=place.settings.lease_ms,
                 who=place.who,
             )
 
-        shared.own_readers.add(reader_id)
+        shared.own_readers.add(own_id)
         try:
             row = await shared.run(register)
         except BaseException:
-            shared.own_readers.discard(reader_id)
+            shared.own_readers.discard(own_id)
             raise
         return cls(shared, place, row, row.hold if reads else None)
 

@@ -12,7 +12,7 @@ from siltstone.collections.async_bookmark_reader import AsyncBookmarkReader
 from siltstone.collections.place import CollectionSettings
 from siltstone.collections.splits import rows_of_split
 from siltstone.collections.step_ends import StepLimits
-from siltstone.core.errors import LostDataError
+from siltstone.core.errors import BookmarkFencedError, LostDataError
 from tests.support.collections.collections_world import CollectionsWorld, Opener, many_rows, rows
 from tests.support.collections.update_model import UpdateModel, random_append, summed
 
@@ -127,6 +127,22 @@ async def test_a_reader_whose_lease_ended_plans_anew() -> None:
         assert (await reader.step_end(0, None, StepLimits())) == 2
         assert len(await told(reader, opener, 0, 2)) == 501
         assert len((await gusts.info()).readers) == 1
+
+
+async def test_readers_by_one_bookmark_are_one_reader_of_the_collection() -> None:
+    async with CollectionsWorld() as world:
+        gusts = await (await world.create()).collection()
+        await gusts.append(many_rows(500))
+        first = await reader_of(world.open())
+        opener = world.open()
+        second = await reader_of(opener)
+        assert len((await gusts.info()).readers) == 1
+        with pytest.raises(BookmarkFencedError):
+            await first.step_end(0, None, StepLimits())
+        await first.close()
+        assert (await gusts.info()).readers == ()
+        assert len(await told(second, opener, 0, 1)) == 500
+        assert len((await gusts.info()).readers) == 1, "it was made again"
 
 
 async def test_a_part_that_others_deleted_is_lost() -> None:
