@@ -22,6 +22,7 @@ READ_KNOWN: Final = ("store", COLLECTION, "asOf", "columns", "diffs")
 STREAM_ONLY: Final = ("bookmark", "startingTime", "maxRowsPerTrigger", "maxBytesPerTrigger")
 STREAM_KNOWN: Final = ("store", COLLECTION, "columns", *STREAM_ONLY)
 WRITE_KNOWN: Final = ("store", COLLECTION, "writer", "sequence")
+STREAM_WRITE_KNOWN: Final = ("store", COLLECTION, "checkpointLocation")
 _OF_SEGMENTS: Final = ("segment", "segments", "prefix")
 
 
@@ -163,6 +164,32 @@ def parse_collection_write_options(
         overwrite=overwrite,
         writer=_name(options, "writer") if "writer" in options else None,
         sequence=whole_number(options, "sequence", SEQUENCE_MAX),
+    )
+
+
+def parse_collection_sink_options(
+    given: Mapping[str, str], *, overwrite: bool
+) -> CollectionWriteOptions:
+    """Check what a user wrote of a stream into a collection.
+
+    Raises:
+        SettingsError: an option is unknown, missing or out of its range, or the output mode is
+            ``complete``; the message names it.
+    """
+    if names := {"writer", "sequence"} & {name.lower() for name in given}:
+        raise SettingsError(
+            f"option {min(names)!r} is for batches; the writer of a stream is the id of its query, "
+            "and the sequence its batch"
+        )
+    options = checked_options(given, STREAM_WRITE_KNOWN, "start")
+    if overwrite:
+        raise SettingsError(
+            "output mode 'complete' cannot be written into a collection, only 'append'; to replace "
+            "all rows by each batch, write in foreachBatch with mode('overwrite')"
+        )
+    return CollectionWriteOptions(
+        store=str(Path(options["store"]).expanduser().absolute()),
+        collection=options[COLLECTION],
     )
 
 

@@ -101,6 +101,12 @@ class SegmentSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A writer of the batches of a stream."""
+        if names_collection(self.options):
+            from siltstone.spark.collection_options import parse_collection_sink_options
+            from siltstone.spark.collection_stream_writer import CollectionStreamWriter
+
+            write = parse_collection_sink_options(self.options, overwrite=overwrite)
+            return CollectionStreamWriter(write, schema)
         from siltstone.spark.sink import SegmentStreamWriter
 
         return SegmentStreamWriter(parse_write_options(self.options, overwrite=overwrite), schema)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from siltstone.spark.collection_stream_writer import CollectionStreamWriter
 from siltstone.spark.data_source import SegmentSource
-from tests.support.spark.sink_world import sent
+from tests.support.spark.sink_world import Context, sent
 
 GUSTS = pyarrow.schema(
     [pyarrow.field("station", pyarrow.string(), nullable=False), ("gust", pyarrow.float64())]
@@ -77,6 +79,39 @@ class WriteByHand:
     def abort(self, *messages: WriterCommitMessage | None) -> None:
         """The end of a job that failed."""
         sent(self.writer).abort(list(messages))
+
+
+class StreamedByHand:
+    """A query that writes into a collection, by the calls that Spark makes.
+
+    Args:
+        folder: of the store.
+        schema: of its frames.
+        patch: gives tasks a context.
+        query: its id.
+    """
+
+    def __init__(
+        self, folder: Path, schema: StructType, patch: pytest.MonkeyPatch, query: str = "q1"
+    ) -> None:
+        self._options = {"store": str(folder), "collection": NAME, "checkpointLocation": "/c"}
+        self._schema = schema
+        self._patch = patch
+        self._query = query
+
+    def batch(self, *tasks: pyarrow.RecordBatch) -> list[WriterCommitMessage | None]:
+        """Plan a batch, and run one attempt of each of its tasks."""
+        writer = sent(self.ending())
+        context = Context(0, 0, self._query)
+        where = "siltstone.spark.collection_stream_writer.TaskContext.get"
+        self._patch.setattr(where, lambda: context)
+        return [sent(sent(writer).write(iter([rows]))) for rows in tasks]
+
+    def ending(self) -> CollectionStreamWriter:
+        """A writer that was not pickled, as the driver makes one to end a batch."""
+        made = SegmentSource(self._options).streamWriter(self._schema, False)
+        assert isinstance(made, CollectionStreamWriter)
+        return made
 
 
 EACH_TYPE = pyarrow.schema(
