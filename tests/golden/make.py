@@ -13,12 +13,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import siltstone
+from tests.golden import collection_store
+from tests.golden.collection_store import Consensus, make_collections
 from tests.golden.feature_store import content, make
 
 FOLDER = Path(__file__).parent
 ARCHIVE = "store.tar.xz"
 WHOLE = "content.json"
 WITHOUT_LOG = "content-without-tier-1.json"
+COLLECTIONS: dict[Consensus, str] = {
+    "objects": "collections-in-objects",
+    "table": "collections-in-a-table",
+}
+"""Folders of stores with collections, by what orders their changes."""
 
 
 def main() -> None:
@@ -33,6 +40,18 @@ def main() -> None:
             _keep(place / WHOLE, content(opened))
         with siltstone.open(store, recover="read-only") as opened:
             _keep(place / WITHOUT_LOG, content(opened))
+    for consensus, name in COLLECTIONS.items():
+        _keep_collections(consensus, place / name)
+
+
+def _keep_collections(consensus: Consensus, place: Path) -> None:
+    place.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        make_collections(store, consensus)
+        (place / ARCHIVE).write_bytes(lzma.compress(_packed(store), preset=9))
+        with collection_store.opened(store, consensus) as opened:
+            _keep(place / WHOLE, collection_store.content(opened))
 
 
 def _packed(store: Path) -> bytes:
