@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,45 @@ def compact(
             quiet = frozenset((OK, CHANGED))
             counts = told_counts(session, "compact", outcomes, total, as_json=as_json, quiet=quiet)
     finish(session, "compact", counts, frozenset((DAMAGED,)), FAILED)
+
+
+@spark.command()
+@click.argument("collections", nargs=-1, required=True)
+@executor_options
+@json_option
+@pass_session
+def compact_collection(
+    session: Session,
+    /,
+    collections: tuple[str, ...],
+    *,
+    rate: int | None,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Merge all batches of COLLECTIONS into one each, by ranges of keys. Claims nothing."""
+    from siltstone.collections.blocking import open_collections
+    from siltstone.pipelines.compact_collection import CHANGED, DAMAGED
+    from siltstone.pipelines.compact_collection import compact_collection as run_compact
+    from siltstone.pipelines.work import FAILED, OK, SAME
+
+    path = session.store_path()
+    with open_collections(path) as opened:
+        lengths = {name: opened.collection(name).info().length for name in collections}
+    counts: Counter[str] = Counter()
+    quiet = frozenset((OK, SAME))
+    with open_executor(**choice) as executor:
+        for name, length in lengths.items():
+            outcomes = run_compact(path, name, executor, rate=rate)
+            counts += told_counts(session, name, outcomes, length, as_json=as_json, quiet=quiet)
+    finish(
+        session,
+        "compact-collection",
+        counts,
+        frozenset((DAMAGED,)),
+        FAILED,
+        conflict=CHANGED,
+    )
 
 
 @spark.command()

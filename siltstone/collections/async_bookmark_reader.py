@@ -18,7 +18,7 @@ from siltstone.collections.rows.changes import ChangeShare, RowsShare, plan_chan
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.splits import CollectionSplit
 from siltstone.collections.state.bookmarks import set_bookmark
-from siltstone.collections.state.refusals import check_open, name_of
+from siltstone.collections.state.refusals import check_kept, check_open, name_of
 from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.step_ends import StepLimits, step_end
 from siltstone.collections.stored_schema import schemas_of
@@ -27,7 +27,6 @@ from siltstone.core.errors import (
     BookmarkFencedError,
     ChunkNotFoundError,
     LeaseExpiredError,
-    SinceError,
 )
 from siltstone.core.records.collection_frontier import DONE
 from siltstone.core.records.collection_rows import TOKEN_BYTES, Bookmark
@@ -233,14 +232,6 @@ class AsyncBookmarkReader(AsyncClosing):
                 store_id=self._place.store_id, collection_id=self._shared.id, share=share
             )
             for share in shares
-        )
-
-
-def check_kept(state: CollectionState, as_of: int) -> None:
-    """Raise ``SinceError`` where a time can no longer be told apart from later ones."""
-    if as_of < state.since:
-        raise SinceError(
-            "history is gone", collection=name_of(state), as_of=as_of, since=state.since
         )
 
 

@@ -22,6 +22,7 @@ from siltstone.collections.collection_info import CollectionInfo, info_of
 from siltstone.collections.compaction import ShareDone
 from siltstone.collections.entry_view import CollectionEntry
 from siltstone.collections.housekeeping import Housekeeping
+from siltstone.collections.large_merge import LargeMerges
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.read_times import (
     checked_frontier,
@@ -38,12 +39,12 @@ from siltstone.collections.state.appends import finish
 from siltstone.collections.state.bookmarks import set_bookmark
 from siltstone.collections.state.frontiers import advance_since
 from siltstone.collections.state.lives import upgrade
-from siltstone.collections.state.refusals import check_open
+from siltstone.collections.state.refusals import check_kept, check_open
 from siltstone.collections.state.schemas import evolve
 from siltstone.collections.state.writers import leave_writer
 from siltstone.collections.stored_schema import row_schema_of
 from siltstone.collections.upload_ticket import UploadTickets
-from siltstone.core.errors import SiltstoneError, SinceError
+from siltstone.core.errors import SiltstoneError
 from siltstone.core.records.collection_frontier import DONE
 from siltstone.core.records.collection_rows import TOKEN_BYTES, Bookmark
 from siltstone.core.records.collection_state import FORMAT, CollectionState
@@ -67,6 +68,7 @@ class AsyncCollection:
         self._leases: list[ReaderLease] = []
         self.tickets = UploadTickets(self._shared, place)
         self.bookmark_readers = BookmarkReaders(self._shared, place)
+        self.large_merges = LargeMerges(self._shared, place)
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self.name!r})"
@@ -223,13 +225,7 @@ class AsyncCollection:
         check_open(state)
         start = state.upper if frontier is None else frontier
         if not lease or start == DONE:  # Nothing follows that.
-            if time_before(start) < state.since:
-                raise SinceError(
-                    "history is gone",
-                    collection=self.name,
-                    as_of=time_before(start),
-                    since=state.since,
-                )
+            check_kept(state, time_before(start), self.name)
             return AsyncSubscription(self._shared, self._place, start, until, None)
 
         def needed(newer: CollectionState) -> int:

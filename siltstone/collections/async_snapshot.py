@@ -19,14 +19,13 @@ from siltstone.collections.rows.snapshot import SnapshotSplit, plan_snapshot
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.snapshot_files import SnapshotFiles, files_of
 from siltstone.collections.splits import CollectionSplit
-from siltstone.collections.state.refusals import name_of
+from siltstone.collections.state.refusals import check_kept, name_of
 from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.stored_schema import row_schema_of, schemas_of
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.errors import (
     ChunkNotFoundError,
     CollectionSchemaError,
-    SinceError,
 )
 from siltstone.core.records.collection_state import CollectionState
 
@@ -78,10 +77,7 @@ def splits_at(
         CorruptDataError: a footer is not what was written.
         ChunkError: long-term storage did not answer; ``ChunkNotFoundError``: a part is gone.
     """
-    if as_of < state.since:
-        raise SinceError(
-            "history is gone", collection=name_of(state), as_of=as_of, since=state.since
-        )
+    check_kept(state, as_of)
     shown.arrow(state)
     batches = [batch for batch in state.batches.items if batch.lower <= as_of]
     return plan_snapshot(

@@ -19,11 +19,13 @@ import siltstone
 from siltstone.collections.blocking import Collection, Collections, open_collections
 from siltstone.collections.place import CollectionSettings
 from siltstone.core.errors import CollectionSchemaError, SettingsError
+from siltstone.pipelines.compact_collection import compact_collection
 from siltstone.spark import collection
 from siltstone.spark.collection_options import parse_collection_write_options
 from siltstone.spark.collection_types import from_spark
 from siltstone.spark.collection_writer import CollectionSinkWriter, UploadedRows
 from siltstone.spark.data_source import SegmentSource
+from siltstone.spark.executor import SparkExecutor
 from tests.support.spark.collection_world import (
     EACH_TYPE,
     GUSTS,
@@ -393,6 +395,20 @@ def test_a_native_frame_leaves_out_what_parquet_readers_of_spark_lack(
             pass
     with collection(spark, place, "halves", columns=["text", "k"]) as frame:
         assert frame.count() == 399
+
+
+def test_tasks_of_spark_merge_ranges_of_keys_into_one_batch(
+    spark: SparkSession, place: Path, gusts: Collection
+) -> None:
+    changed(gusts)
+    gusts.append(some_gusts(3_000, 1_000))
+    wanted = {time: multiset(gusts.snapshot(time).to_arrow()) for time in range(4)}
+    executor = SparkExecutor(spark)
+    *ranges, whole = compact_collection(place, gusts.name, executor, range_bytes=5_000)
+    assert len(ranges) > 1
+    assert {outcome.status for outcome in [*ranges, whole]} == {"ok"}
+    assert gusts.info().batches == 1
+    assert {time: multiset(gusts.snapshot(time).to_arrow()) for time in range(4)} == wanted
 
 
 def test_a_path_with_odd_characters_is_no_pattern(spark: SparkSession, tmp_path: Path) -> None:

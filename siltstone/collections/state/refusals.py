@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from siltstone.collections.state.limits import ID_MAX, LEASE_MS_MAX, NAME_BYTES_MAX, WHO_CHARS_MAX
-from siltstone.core.errors import CollectionDroppedError, CollectionLimitError, CollectionMovedError
+from siltstone.core.errors import (
+    CollectionDroppedError,
+    CollectionLimitError,
+    CollectionMovedError,
+    SinceError,
+)
 from siltstone.core.records.collection_state import CollectionState, Life
 
 
@@ -55,3 +60,17 @@ def check_lease(lease_ms: int, *, least: int = 1) -> int:
 def cut_who(who: str) -> str:
     """Return a description for people, cut to what a row may have."""
     return who[:WHO_CHARS_MAX]
+
+
+def check_kept(state: CollectionState, as_of: int, name: str | None = None) -> None:
+    """Raise ``SinceError`` where a time can no longer be told apart from later ones.
+
+    Args:
+        state: the state.
+        as_of: the time.
+        name: of the collection, for the message; ``None`` means its id.
+    """
+    if as_of < state.since:
+        raise SinceError(
+            "history is gone", collection=name or name_of(state), as_of=as_of, since=state.since
+        )
