@@ -34,12 +34,16 @@ def by_pandas(paths: list[str]) -> pyarrow.Table:
 
 
 def by_duckdb(paths: list[str]) -> pyarrow.Table:
-    duckdb: Any = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    duckdb: Any = pytest.importorskip(
+        "duckdb", reason="DUCKDB IS NOT TRIED; install it by: make peers"
+    )
     return duckdb.sql("select * from read_parquet($1)", params=[paths]).to_arrow_table()
 
 
 def by_polars(paths: list[str]) -> pyarrow.Table:
-    polars: Any = pytest.importorskip("polars", reason="polars is not installed")
+    polars: Any = pytest.importorskip(
+        "polars", reason="POLARS IS NOT TRIED; install it by: make peers"
+    )
     return polars.read_parquet(paths).to_arrow()
 
 
