@@ -1,5 +1,7 @@
 """Collections in Spark beside its own Parquet: reads of the same files, writes of the same rows.
 
+Then a stream of a collection beside a stream of a segment.
+
 Each read looks at all columns of all rows and keeps nothing (the sink ``noop`` of Spark). What is
 written is durable here when the write returns; a file of Spark is in the page cache.
 """
@@ -16,19 +18,23 @@ from typing import TYPE_CHECKING, Final
 import pyarrow.parquet as pq
 
 from bench.collection_rows import NAME, SCHEMA, rows
-from bench.figure import PER_SECOND, Figure
+from bench.figure import MILLISECONDS, PER_SECOND, Figure, alternate
 from bench.processor import Spent, spend
 from bench.spark_sink import drop
-from bench.workshop import Workshop
+from bench.workshop import Stopwatch, Workshop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 ROWS: Final = 10_000_000
 APPENDS: Final = 10
 NATIVE_GOAL: Final = 0.95
 SPLITS_GOAL: Final = 0.5
 WRITE_GOAL: Final = 0.8
+LATENCY_GOAL: Final = 0.83
+"""At most 1.2 times as long."""
+LATENCIES: Final = 40
 SETTINGS: Final = "\ngarbage:\n  delay: 0s\n"
 """What was written goes before the next turn, like the peer's."""
 
@@ -49,6 +55,7 @@ def run(workshop: Workshop) -> list[Figure]:
             return [
                 *reads(workshop, spark, store, total),
                 *writes(workshop, spark, place, store, total),
+                latency(workshop, spark, store),
             ]
         finally:
             spark.stop()
@@ -139,6 +146,54 @@ def writes(
         *figures(what, peer, spent["ours"], spent["theirs"], total, WRITE_GOAL),
         *figures(f"… {dropped}", peer, spent["dropped"], spent["theirs"], total, None),
     ]
+
+
+def latency(workshop: Workshop, spark: SparkSession, store: Path) -> Figure:
+    """From an append of one row until a running stream has done with it, and of one line."""
+    import siltstone
+    from siltstone.collections.blocking import open_collections
+
+    def started(**options: str) -> StreamingQuery:
+        reader = spark.readStream.format("siltstone").option("store", str(store))
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        query = reader.load().writeStream.format("noop").start()
+        query.processAllAvailable()
+        return query
+
+    with open_collections(store) as collections, siltstone.open(store) as opened:
+        made = collections.create("streamed", SCHEMA, key=["key"])
+        segment = opened.create("streamed")
+        row = rows(1)
+        ours = started(collection="streamed", bookmark="bench")
+        theirs = started(segment="streamed")
+
+        def timed(append: Callable[[], object], query: StreamingQuery) -> float:
+            with Stopwatch() as watch:
+                append()
+                query.processAllAvailable()
+            return watch.seconds * 1_000
+
+        def of_collection() -> float:
+            return timed(lambda: made.append(row), ours)
+
+        def of_segment() -> float:
+            return timed(lambda: segment.append(b"a line of about as many bytes\n"), theirs)
+
+        try:
+            alternate(2, of_collection, of_segment)  # The first batches start workers.
+            found = alternate(workshop.pick(LATENCIES, 2), of_collection, of_segment)
+        finally:
+            ours.stop()
+            theirs.stop()
+    return Figure(
+        what="one row appended until a stream has done with it",
+        peer="a line of a segment, in the same way",
+        unit=MILLISECONDS,
+        ours=found[0],
+        theirs=found[1],
+        goal=LATENCY_GOAL,
+    )
 
 
 def figures(
