@@ -1,6 +1,6 @@
-"""Compact a collection: ranges of keys are merged by workers, and put as one batch by the driver.
+"""Compact a collection: workers merge ranges of keys, and the driver puts the result as one batch.
 
-Nobody owns a collection, so it goes on while others append and read. What workers upload counts
+No process owns a collection, so others append and read meanwhile. What workers upload counts
 only when the driver has put it; of a killed job nothing counts, and the sweep finds it.
 """
 

@@ -16,10 +16,12 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 import siltstone
 from siltstone.collections.blocking import Collection, Collections, open_collections
 from siltstone.collections.place import CollectionSettings
+from siltstone.collections.upload_ticket import upload_rows
 from siltstone.core.errors import (
     CollectionNotFoundError,
     CollectionSequenceError,
     SettingsError,
+    StoreNotFoundError,
 )
 from siltstone.spark.data_source import SegmentSource
 from tests.support.memory_folder import folder_in_memory
@@ -120,6 +122,38 @@ def test_a_batch_without_rows_appends_nothing(
     query.ending().commit([], 1)
     query.ending().abort([None], 1)
     assert (gusts.info().upper, gusts.info().writers) == (0, ())
+
+
+def test_of_several_attempts_of_a_task_one_counts_and_a_sweep_deletes_the_others(
+    folder: Path, gusts: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = StreamedByHand(folder, FRAME, monkeypatch)
+    first, *others = query.batch(*[frame(10)] * 3)
+    lost = query.batch(frame(5))
+    query.ending().commit([first, None], 0)
+    query.ending().abort(lost, 0)
+    assert shown(gusts) == multiset(some_gusts(10))
+    assert (len(others), gusts.sweep(), parts(folder)) == (2, 3, 1)
+
+
+def test_tasks_that_cannot_reach_the_storage_append_nothing_and_the_batch_can_be_repeated(
+    folder: Path, gusts: Collection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    query = StreamedByHand(folder, FRAME, monkeypatch)
+    done = query.batch(frame(10))
+    hidden = tmp_path / "hidden"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "siltstone.spark.collection_writer.upload_rows",
+            lambda store, *rest: upload_rows(hidden, *rest),
+        )
+        with pytest.raises(StoreNotFoundError, match="hidden"):
+            query.batch(frame(10))
+    query.ending().abort([*done, None], 0)
+    assert gusts.info().upper == 0
+    query.ending().commit(query.batch(frame(10)), 0)
+    assert shown(gusts) == multiset(some_gusts(10))
+    assert (gusts.sweep(), parts(folder)) == (1, 1), "what the attempt uploaded that was given up"
 
 
 def test_a_checkpoint_that_was_put_back_appends_nothing(

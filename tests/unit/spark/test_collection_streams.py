@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,11 +25,14 @@ from siltstone.core.errors import (
     SettingsError,
     SinceError,
     SinceHeldError,
+    StoreNotFoundError,
 )
+from siltstone.spark.collection_stream import CollectionStreamReader
 from siltstone.spark.data_source import SegmentSource
 from tests.support.memory_folder import folder_in_memory
 from tests.support.spark.collection_stream import CollectionStreamByHand, rows_of, sums
 from tests.support.spark.collection_world import GUSTS, NAME, multiset, some_gusts
+from tests.support.spark.sink_world import sent
 
 SETTINGS = CollectionSettings(garbage_delay_ms=0, compacts=False)
 
@@ -252,6 +256,33 @@ def test_columns_that_are_added_end_a_stream_that_shows_all(
         assert narrow.batch()["gust"].to_pylist() == [1.5]
     with CollectionStreamByHand(folder, None, stream.offset) as again:
         assert again.batch()["note"].to_pylist() == ["a"]
+
+
+def test_each_attempt_of_a_task_reads_the_same_rows(folder: Path, gusts: Collection) -> None:
+    changed(gusts)
+    with CollectionStreamByHand(folder, startingTime=0) as stream:
+        end = stream.end()
+        first = stream.rows(end)
+        (task,) = stream.reader.partitions(stream.offset, end)
+        gusts.compact()
+        gusts.collect()
+        again = [batch for _ in range(2) for batch in sent(stream.reader).read(sent(task))]
+        assert sums(pyarrow.Table.from_batches(again)) == sums(first, first)
+        assert stream.reader.partitions(end, end) == []
+
+
+def test_tasks_that_cannot_reach_the_storage_fail_and_the_batch_can_be_repeated(
+    folder: Path, gusts: Collection, tmp_path: Path
+) -> None:
+    changed(gusts)
+    with CollectionStreamByHand(folder, startingTime=0) as stream:
+        end = stream.end()
+        (task,) = stream.reader.partitions(stream.offset, end)
+        elsewhere = replace(stream.reader.__getstate__()["options"], store=str(tmp_path / "gone"))
+        with pytest.raises(StoreNotFoundError, match="gone"):
+            list(CollectionStreamReader(elsewhere, stream.schema).read(task))
+        assert rows_of(stream.rows(end)) == rows_at(gusts)
+        assert rows_of(*stream.drain()) == rows_at(gusts)
 
 
 def test_the_last_start_of_a_query_has_the_bookmark(folder: Path, gusts: Collection) -> None:
