@@ -101,10 +101,12 @@ async def open_async_collections(
 
 
 async def _open_owned(store: AsyncStore, settings: CollectionSettings | None) -> AsyncCollections:
-    from siltstone.collections.owned_place import owned_place  # An owner has loaded all of it.
+    # An owner has loaded all of it.
+    from siltstone.collections.owned_place import owned_place
+    from siltstone.store.system_table import close_before
 
     opened = AsyncCollections(await owned_place(store, settings))
-    store.close_before(opened)
+    close_before(store, opened)
     return opened
 
 

@@ -192,10 +192,6 @@ class AsyncStore(LivingHandle, AsyncClosing):
         """Close, and begin no flush."""
         await self.close(flush="never")
 
-    def close_before(self, user: AsyncClosing) -> None:
-        """Let what uses the store be closed when the store is, before that."""
-        self._users.add(user)
-
     async def _end(self, flush: CloseFlush | None) -> None:
         _open_stores.discard(self)
         await asyncio.gather(*(user.close() for user in self._users), return_exceptions=True)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.constants import container_of
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.async_table import AsyncTable
+
+
+def close_before(store: AsyncStore, user: AsyncClosing) -> None:
+    """Let what uses the store be closed when the store is, before that."""
+    store._users.add(user)
 
 
 class SystemTable:
