@@ -371,7 +371,7 @@ def _site_from(folder: Path, choice: dict[str, Any]) -> Site:
 
 
 def _backup_facts(backup: Backup) -> dict[str, object]:
-    containers = backup.containers
+    containers, found = backup.containers, backup.collections
     return {
         "store": uuid_text(backup.store_id),
         "generation": backup.generation,
@@ -380,6 +380,8 @@ def _backup_facts(backup: Backup) -> dict[str, object]:
         "segments": sum(container.segments for container in containers),
         "chunks": sum(container.chunks for container in containers),
         "chunk_bytes": sum(container.chunk_bytes for container in containers),
+        "collections": found.count if found else 0,
+        "collection_bytes": found.part_bytes if found else 0,
         "tail_bytes": sum(container.tail.length for container in containers),
         "missing": sum(container.missing for container in containers),
     }

@@ -1,4 +1,4 @@
-"""Whether a store has collections, for verbs that do not move them. Needs no pyarrow."""
+"""Whether a store has collections, for verbs that look at whole stores. Needs no pyarrow."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ def has_collections(storage: ChunkStorage) -> bool:
     One page of a listing. Blocking; raises ``ChunkError``.
     """
     return any(stat.name != CHOICE_NAME for stat in storage.list(COLLECTIONS_PREFIX))
+
+
+def collections_are_installed() -> bool:
+    """Return whether the package that collections need is here."""
+    try:
+        import siltstone.collections.rows  # noqa: F401 - looks for it
+    except ImportError:
+        return False
+    return True
 
 
 def store_has_collections(path: str, uuid: str) -> bool:

@@ -204,8 +204,13 @@ def _row(found: dict[str, Any]) -> CatalogRow:
         raise CorruptDataError("row of the catalog makes no sense", where=where) from error
 
 
-def begun(place: CollectionPlace, row: CatalogRow) -> Opened:
+def begun(place: CollectionPlace, row: CatalogRow, first: CollectionState | None = None) -> Opened:
     """Open a collection; give it its first entry if it has none. Blocking.
+
+    Args:
+        place: where it is.
+        row: of the catalog.
+        first: the state before the first entry; ``None`` means that of a new collection.
 
     Raises:
         StoreNotFoundError: the store was switched to another place meanwhile.
@@ -214,7 +219,7 @@ def begun(place: CollectionPlace, row: CatalogRow) -> Opened:
     if opened is not None:
         return opened
     make_choice(place.storage, place.settings.consensus)
-    before = row.initial_state()
+    before = row.initial_state() if first is None else first
     rollup = place.consensus.put_rollup(row.id, 0, encode_state(before))
     if row.id == CATALOG_ID:
         # The first object of a collection. A switch of storage looks for one after it took the name

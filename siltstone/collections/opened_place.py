@@ -11,7 +11,7 @@ from siltstone.collections.place import CollectionPlace, CollectionSettings, col
 from siltstone.core.environment import Environment
 from siltstone.core.hooks import load_consensus
 from siltstone.store.settings.plugin_options import with_place
-from siltstone.store.store_assembly import assembled
+from siltstone.store.store_assembly import Assembly, assembled
 
 COLLECTIONS: Final = "collections"
 """In place of a container, in metrics."""
@@ -35,28 +35,35 @@ def opened_place(
         ChunkError: long-term storage did not answer.
     """
     with closing(assembled(path, environment)) as assembly:
-        settings = chosen or collection_settings(assembly.settings)
-        storage = assembly.new_storage()
-        try:
-            check_choice(storage, settings.consensus)
-            consensus = with_place(
-                assembly.settings.text,
-                "collections",
-                settings.consensus,
-                settings.consensus_options,
-                lambda: load_consensus(
-                    settings.consensus, settings.consensus_options, storage, environment
-                ),
-            )
-        except BaseException:
-            storage.close()
-            raise
-        return CollectionPlace(
-            storage=storage,
-            consensus=consensus,
-            environment=environment,
-            settings=settings,
-            store_id=assembly.manifest.store_id,
-            who=assembly.owner,
-            metrics=assembly.new_metrics(COLLECTIONS),
+        return place_of(assembly, environment, chosen)
+
+
+def place_of(
+    assembly: Assembly, environment: Environment, chosen: CollectionSettings | None
+) -> CollectionPlace:
+    """See ``opened_place``, for a store whose settings and name are known."""
+    settings = chosen or collection_settings(assembly.settings)
+    storage = assembly.new_storage()
+    try:
+        check_choice(storage, settings.consensus)
+        consensus = with_place(
+            assembly.settings.text,
+            "collections",
+            settings.consensus,
+            settings.consensus_options,
+            lambda: load_consensus(
+                settings.consensus, settings.consensus_options, storage, environment
+            ),
         )
+    except BaseException:
+        storage.close()
+        raise
+    return CollectionPlace(
+        storage=storage,
+        consensus=consensus,
+        environment=environment,
+        settings=settings,
+        store_id=assembly.manifest.store_id,
+        who=assembly.owner,
+        metrics=assembly.new_metrics(COLLECTIONS),
+    )

@@ -23,6 +23,13 @@ Body of a record of kind 7, version 1, little-endian::
 
     object: name: text, length: u64, crc: u32; without a name when there is none
 
+Version 2, of a backup with collections, ends with::
+
+    collections: object, whose layout ``backup_collections`` has
+    collection_count: u32
+    parts: u64                objects of rows
+    part_bytes: u64
+
 The list is an object without an envelope, whose layout is that of the record that names it::
 
     chunks: each name: text, mark: text, length: u64, fragment_count: u32, and for each fragment
@@ -38,10 +45,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from siltstone.core.constants import LINEAGE_BYTES, Buffer
-from siltstone.core.records.envelope import RecordKind, open_only, seal
+from siltstone.core.records.envelope import RecordKind, open_envelope, open_only, seal
 from siltstone.core.records.fields import FieldReader, FieldWriter
 
 VERSION = 1
+COLLECTIONS_VERSION = 2
+"""Of a record with collections; one without is written as older releases read it."""
 
 _ID = struct.Struct("16s")
 _U32 = struct.Struct("<I")
@@ -50,6 +59,7 @@ _CONTAINER = struct.Struct("<QQIQQQQ")
 _OBJECT = struct.Struct("<QI")
 _CHUNK = struct.Struct("<QI")
 _FRAGMENT = struct.Struct("<QQI")
+_COLLECTIONS = struct.Struct("<IQQ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +167,23 @@ class BackupContainer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackupCollections:
+    """The collections in a backup.
+
+    Attributes:
+        content: the object that says what they are.
+        count: how many there are.
+        parts: how many objects of rows they have.
+        part_bytes: bytes of these.
+    """
+
+    content: BackupObject
+    count: int
+    parts: int
+    part_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
     """One generation of a store in the place of its backups.
 
@@ -168,6 +195,7 @@ class Backup:
         container_count: of the store.
         owner: who made it.
         containers: those that are in it, in the order of their indexes.
+        collections: those that are in it; ``None`` without.
     """
 
     store_id: bytes
@@ -176,6 +204,7 @@ class Backup:
     container_count: int
     owner: str
     containers: tuple[BackupContainer, ...]
+    collections: BackupCollections | None = None
 
 
 def encode_backup(backup: Backup) -> bytes:
@@ -204,7 +233,12 @@ def encode_backup(backup: Backup) -> bytes:
         for file in one.index_files:
             fields.put_text(file.file_name)
             _put_object(fields, file.content)
-    return seal(RecordKind.BACKUP, VERSION, fields.to_bytes())
+    found = backup.collections
+    if found is None:
+        return seal(RecordKind.BACKUP, VERSION, fields.to_bytes())
+    _put_object(fields, found.content)
+    fields.put(_COLLECTIONS, found.count, found.parts, found.part_bytes)
+    return seal(RecordKind.BACKUP, COLLECTIONS_VERSION, fields.to_bytes())
 
 
 def decode_backup(data: Buffer, *, where: str) -> Backup:
@@ -214,12 +248,15 @@ def decode_backup(data: Buffer, *, where: str) -> Backup:
         CorruptDataError: damaged; ``where`` is named.
         FormatError: a newer version.
     """
-    fields = FieldReader(open_only(data, RecordKind.BACKUP, VERSION, where=where), where=where)
+    claimed = open_envelope(data, where=where).version
+    version = VERSION if claimed == VERSION else COLLECTIONS_VERSION
+    fields = FieldReader(open_only(data, RecordKind.BACKUP, version, where=where), where=where)
     store_id = fields.take_bytes(LINEAGE_BYTES)
     generation, begun_ms, container_count = fields.take(_HEAD)
     owner = fields.take_text()
     (count,) = fields.take(_U32)
     containers = tuple(_take_container(fields) for _ in range(count))
+    collections = None if version == VERSION else _take_collections(fields)
     fields.finish()
     return Backup(
         store_id=store_id,
@@ -228,6 +265,7 @@ def decode_backup(data: Buffer, *, where: str) -> Backup:
         container_count=container_count,
         owner=owner,
         containers=containers,
+        collections=collections,
     )
 
 
@@ -272,6 +310,12 @@ def _take_object(fields: FieldReader) -> BackupObject:
     name = fields.take_text()
     length, crc = fields.take(_OBJECT)
     return BackupObject(name=name, length=length, crc=crc)
+
+
+def _take_collections(fields: FieldReader) -> BackupCollections:
+    content = _take_object(fields)
+    count, parts, part_bytes = fields.take(_COLLECTIONS)
+    return BackupCollections(content=content, count=count, parts=parts, part_bytes=part_bytes)
 
 
 def _take_container(fields: FieldReader) -> BackupContainer:

@@ -181,6 +181,8 @@ def named_objects(place: BackupPlace) -> set[str]:
         for container in found.backup.containers:
             named |= {container.list.name, container.tail.name}
             named |= {file.content.name for file in container.index_files}
-            for chunk in place.chunks(container):
-                named |= {fragment_name(chunk.stem, one.start, one.stop) for one in chunk.fragments}
+        if found.backup.collections is not None:
+            named.add(found.backup.collections.content.name)
+        for chunk in place.copies(found.backup):
+            named |= {fragment_name(chunk.stem, one.start, one.stop) for one in chunk.fragments}
     return named

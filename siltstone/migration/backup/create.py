@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from siltstone.collections.any_collection import store_has_collections
 from siltstone.container.reader.backup_image import ContainerImage
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import Buffer
@@ -21,12 +20,19 @@ from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, StoreInUseError
 from siltstone.core.records.backup import (
     Backup,
+    BackupCollections,
     BackupContainer,
     BackupIndexFile,
     BackupObject,
     encode_chunk_list,
 )
+from siltstone.core.records.backup_collections import encode_collections
 from siltstone.core.text import counted
+from siltstone.migration.backup.collection_copies import (
+    CollectionPlan,
+    CollectionsToCopy,
+    held_collections,
+)
 from siltstone.migration.backup.fragment_copy import OCCUPIED, FragmentItem, FragmentWork
 from siltstone.migration.backup.lease import Lease, turn
 from siltstone.migration.backup.place import CHUNKS, FILES, BackupPlace, check_no_store, delete
@@ -58,7 +64,8 @@ class BackupReport:
         copied_files: objects with index files, tails and lists that were made.
         copied_file_bytes: bytes of them.
         missing: what the source could not give, by chunk; empty unless that was allowed.
-        has_left_collections: the store has collections, which are not part of a backup.
+        has_left_collections: the store has collections that are not in it: only some containers
+            were asked for, their package is not installed, or they cannot be read.
     """
 
     backup: Backup
@@ -155,28 +162,40 @@ class _Making:
         progress: Progress,
     ) -> BackupReport:
         begun_ms = int(self._place.environment.time() * 1000)
-        has_left_collections = store_has_collections(self._view.path, self._view.uuid)
+        with held_collections(self._view, every=containers is None) as held:
+            return self._made(
+                begun_ms, containers, held, executor, allow_missing=allow_missing, progress=progress
+            )
+
+    def _made(
+        self,
+        begun_ms: int,
+        containers: Collection[int] | None,
+        held: CollectionsToCopy,
+        executor: Executor,
+        *,
+        allow_missing: bool,
+        progress: Progress,
+    ) -> BackupReport:
         images = self._view.images(containers)
         earlier = [one.backup for one in self._place.generations() if one.backup is not None]
-        known = longest(
-            self._place.chunks(container) for one in earlier for container in one.containers
-        )
+        known = longest(tuple(self._place.copies(one)) for one in earlier)
         # Listed after the turn was taken: no other call removes an object that is there now.
         lengths = self._place.lengths(CHUNKS)
         plans = {
             image.container: plan_chunks(self._place.folder, image.chunks, known, lengths)
             for image in images
         }
+        of_collections = held.plans(self._place.folder, known, lengths)
         every = [plan for of_one in plans.values() for plan in of_one]
+        every += [plan for one in of_collections for plan in one.plans]
         copied, found = self._copy(every, executor, progress)
-        missing = {plan.name: plan.damage for plan in every if plan.damage}
-        if missing and not allow_missing:
-            name, reason = next(iter(missing.items()))
-            raise CorruptDataError(
-                f"{counted(len(missing), 'chunk')} of the store cannot be read, so there is no "
-                f"backup; the first: {reason}",
-                where=name,
-            )
+        for one in of_collections:
+            one.judge()
+        missing = {plan.name: plan.damage for plan in every if plan.damage} | held.damaged
+        if missing:
+            held.check()
+            _refuse(missing, allow_missing=allow_missing)
         index_files = _index_files(earlier, self._place.lengths(FILES))
         backup = Backup(
             store_id=self._view.manifest.store_id,
@@ -187,6 +206,7 @@ class _Making:
             containers=tuple(
                 self._container(image, plans[image.container], index_files) for image in images
             ),
+            collections=self._collections(of_collections),
         )
         self._turn.check()
         self._place.state(backup)
@@ -204,7 +224,20 @@ class _Making:
             copied_files=self._files,
             copied_file_bytes=self._file_bytes,
             missing=missing,
-            has_left_collections=has_left_collections,
+            has_left_collections=held.has_left,
+        )
+
+    def _collections(self, plans: Sequence[CollectionPlan]) -> BackupCollections | None:
+        if not plans:
+            return None
+        parts = [part for plan in plans for part in plan.plans]
+        return BackupCollections(
+            content=self._put(
+                0, "collections", [encode_collections(one.result() for one in plans)]
+            ),
+            count=len(plans),
+            parts=len(parts),
+            part_bytes=sum(part.length for part in parts),
         )
 
     def _copy(
@@ -288,6 +321,17 @@ class _Making:
             self._files += 1
             self._file_bytes += made.length
         return made
+
+
+def _refuse(missing: Mapping[str, str], *, allow_missing: bool) -> None:
+    """Raise ``CorruptDataError`` if bytes are missing and that is not allowed."""
+    if not allow_missing:
+        name, reason = next(iter(missing.items()))
+        raise CorruptDataError(
+            f"{counted(len(missing), 'chunk')} of the store cannot be read, so there is no "
+            f"backup; the first: {reason}",
+            where=name,
+        )
 
 
 def _index_files(

@@ -43,6 +43,7 @@ from siltstone.core.records.backup import (
     decode_chunk_list,
     encode_backup,
 )
+from siltstone.core.records.backup_collections import BackupCollection, decode_collections
 from siltstone.core.records.envelope import is_cut
 from siltstone.store.manifest import MANIFEST_NAME
 
@@ -146,6 +147,20 @@ class BackupPlace(Closing):
         """The chunks of a container. Raises as ``read`` does."""
         where = self.folder + container.list.name
         return decode_chunk_list(self.read(container.list), container.chunks, where=where)
+
+    def collections(self, backup: Backup) -> tuple[BackupCollection, ...]:
+        """The collections of a backup. Raises as ``read`` does."""
+        if backup.collections is None:
+            return ()
+        content = backup.collections.content
+        return decode_collections(self.read(content), where=self.folder + content.name)
+
+    def copies(self, backup: Backup) -> Iterator[BackupChunk]:
+        """All that is copied in fragments: chunks, and objects of rows. Raises as ``read`` does."""
+        for container in backup.containers:
+            yield from self.chunks(container)
+        for collection in self.collections(backup):
+            yield from collection.parts
 
     # --- generations ------------------------------------------------------------------------------
 

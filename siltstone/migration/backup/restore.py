@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from siltstone.collections.any_collection import collections_are_installed
 from siltstone.container.reader.backup_image import decoded_tail
 from siltstone.container.recovery.restore import RestoreSource, check_log_free, restore_container
 from siltstone.core.chunk_storage import ChunkStorage
@@ -26,13 +27,16 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.core.fenced_log import FencedLog
+from siltstone.core.packages import install_hint
 from siltstone.core.records.backup import Backup, BackupChunk, BackupContainer
+from siltstone.core.records.backup_collections import BackupCollection
 from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.records.store_manifest import encode_store_manifest
 from siltstone.core.text import uuid_text
 from siltstone.migration.backup.admin import backups_of
 from siltstone.migration.backup.chunk_put import delete_parts
 from siltstone.migration.backup.chunk_restore import ChunkItem, ChunkWork
+from siltstone.migration.backup.collection_copies import RestoredCollections
 from siltstone.migration.backup.create import ROUNDS_MAX, Progress
 from siltstone.migration.backup.fragment_copy import OCCUPIED
 from siltstone.migration.backup.place import BackupPlace, delete, put
@@ -102,7 +106,8 @@ def restore_backup(
         StoreInUseError: another call makes a store here.
         StoreNotFoundError: there is no such backup, or it was removed meanwhile.
         CorruptDataError: the backup is damaged; ``where`` names an object.
-        StoreError: chunks are absent from the backup; or the folder cannot be written.
+        StoreError: chunks are absent from the backup; or the folder cannot be written; or it has
+            collections, and their package is not installed.
         LogLostError: the tier-1 log is in use by another container.
         PipelineError: the place did not answer for an object; or a worker lacks the settings, or
             has another place or store under their paths.
@@ -176,6 +181,7 @@ class _Restoring:
         self._progress = progress
         self._allow_missing = False
         self._chunks: tuple[BackupChunk, ...] = ()
+        self._collections: tuple[BackupCollection, ...] = ()
         self._origins: dict[int, RestoreSource] = {}
 
     def look(self, *, allow_missing: bool) -> None:
@@ -186,7 +192,12 @@ class _Restoring:
             self._origins[container.container] = self._origin(container)
             chunks |= {chunk.name: chunk for chunk in self._opened.chunks(container)}
         self._chunks = tuple(chunks.values())
-        absent = [chunk.name for chunk in self._chunks if chunk.missing]
+        self._collections = self._opened.collections(self._backup)
+        if self._collections and not collections_are_installed():
+            hint = install_hint("collections")
+            raise StoreError(f"the backup has collections, which need a package; try: {hint}")
+        parts = (part for one in self._collections for part in one.parts)
+        absent = [chunk.name for chunk in (*self._chunks, *parts) if chunk.missing]
         if absent and not allow_missing:
             raise StoreError(
                 "the backup was made without chunks that were damaged then",
@@ -223,11 +234,13 @@ class _Restoring:
                 check_log_free(log, _lineage(new.store_id, index))
             finally:
                 log.close()
-        self._bring(new)
+        collections = RestoredCollections(self._collections, new.store_id)
+        self._bring(new, collections)
         for index, origin in self._origins.items():
             asyncio.run(self._container(new, index, origin))
+        collections.make(new)
 
-    def _bring(self, new: NewStore) -> None:
+    def _bring(self, new: NewStore, collections: RestoredCollections) -> None:
         items = [
             ChunkItem(
                 name=chunk.name,
@@ -239,6 +252,7 @@ class _Restoring:
             for chunk in sorted(self._chunks, key=lambda chunk: chunk.name)
             if not chunk.missing
         ]
+        items += collections.items(new.lengths)
         witness = self._opened.witness(self._backup.generation)
         work = ChunkWork(
             place=WorkerPlace(path=self._place.path, witness=witness),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFoundError
-from siltstone.core.records.backup import Backup, BackupObject
+from siltstone.core.records.backup import Backup, BackupChunk, BackupObject
 from siltstone.migration.backup.admin import backups_of
 from siltstone.migration.backup.create import Progress
 from siltstone.migration.backup.objects import ObjectItem, ObjectWork
@@ -194,23 +194,36 @@ def _named(
         ):
             if found.name:
                 yield item(found)
-        try:
-            chunks = place.chunks(container)
-        except CorruptDataError:
-            continue  # the list itself is compared with the other objects
-        for chunk in chunks:
-            if chunk.missing:
-                findings.append(
-                    BackupFinding(
-                        generations=(backup.generation,),
-                        status=ABSENT,
-                        subject=chunk.name,
-                        message="the store could not give this chunk when the backup was made",
-                    )
+        # Where a list cannot be read, it is compared itself, with the other objects.
+        with suppress(CorruptDataError):
+            yield from _fragments(place, backup, place.chunks(container), findings)
+    if backup.collections is not None:
+        yield item(backup.collections.content)
+        with suppress(CorruptDataError):
+            for collection in place.collections(backup):
+                yield from _fragments(place, backup, collection.parts, findings)
+
+
+def _fragments(
+    place: BackupPlace,
+    backup: Backup,
+    chunks: Sequence[BackupChunk],
+    findings: list[BackupFinding],
+) -> Iterator[ObjectItem]:
+    """The objects of chunks; those that the source could not give are findings."""
+    for chunk in chunks:
+        if chunk.missing:
+            findings.append(
+                BackupFinding(
+                    generations=(backup.generation,),
+                    status=ABSENT,
+                    subject=chunk.name,
+                    message="the store could not give this chunk when the backup was made",
                 )
-            for fragment in chunk.fragments:
-                yield ObjectItem(
-                    name=place.folder + fragment_name(chunk.stem, fragment.start, fragment.stop),
-                    length=fragment.length,
-                    crc=fragment.crc,
-                )
+            )
+        for fragment in chunk.fragments:
+            yield ObjectItem(
+                name=place.folder + fragment_name(chunk.stem, fragment.start, fragment.stop),
+                length=fragment.length,
+                crc=fragment.crc,
+            )

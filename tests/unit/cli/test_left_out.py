@@ -31,7 +31,7 @@ def elsewhere(folder: Path) -> Path:
     return new
 
 
-def test_a_backup_says_that_it_has_no_collections(
+def test_a_backup_of_a_container_says_that_it_has_no_collections(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
     siltstone.open(folder).close()
@@ -39,8 +39,11 @@ def test_a_backup_says_that_it_has_no_collections(
     without = command("backup", "create", place, "--json")
     assert (without.values[0]["left_out"], without.err) == ([], "")
     assert command("collection", "create", "gusts", *COLUMNS).code == 0
-    ran = command("backup", "create", place, "--json", "--quiet")
-    assert ran.values[0]["left_out"] == ["collections"]
+    whole = command("backup", "create", place, "--json")
+    assert (whole.values[0]["left_out"], whole.values[0]["collections"]) == ([], 1)
+    assert whole.err == ""
+    ran = command("backup", "create", place, "--container", "0", "--json", "--quiet")
+    assert (ran.values[0]["left_out"], ran.values[0]["collections"]) == (["collections"], 0)
     assert f"{WARNING} backup" in ran.err
 
 

@@ -11,6 +11,7 @@ import pyarrow
 import pytest
 
 import siltstone
+from siltstone.migration.backup.create import create_backup
 
 HIDDEN = """
 import sys
@@ -70,6 +71,11 @@ def test_backups_moves_and_salvages_need_no_arrow_and_see_that_there_are_collect
     run = "from siltstone.cli.main import run\nsys.exit(run(sys.argv[1:]))"
     ran = without_arrow(run, "--store", str(settings), "backup", "create", str(tmp_path / "place"))
     assert (ran.returncode, "not part of the backup" in ran.stderr) == (0, True)
+    create_backup(settings, tmp_path / "whole")
+    new = tmp_path / "new"
+    ran = without_arrow(run, "backup", "restore", str(tmp_path / "whole"), str(new))
+    assert (ran.returncode, "the backup has collections, which need" in ran.stderr) == (1, True)
+    assert not (new / "siltstone.yaml").exists()
     moves = "siltstone.migration.relocate.switch, siltstone.migration.salvage.salvage_store"
     assert without_arrow(f"import {moves}").returncode == 0
 

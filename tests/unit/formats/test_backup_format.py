@@ -12,6 +12,7 @@ from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.core.records.backup import (
     Backup,
     BackupChunk,
+    BackupCollections,
     BackupContainer,
     BackupFragment,
     BackupIndexFile,
@@ -21,7 +22,12 @@ from siltstone.core.records.backup import (
     encode_backup,
     encode_chunk_list,
 )
-from siltstone.core.records.envelope import RecordKind, seal
+from siltstone.core.records.backup_collections import (
+    BackupCollection,
+    decode_collections,
+    encode_collections,
+)
+from siltstone.core.records.envelope import RecordKind, open_envelope, seal
 from tests.support.docs.format_page import example
 
 PAGE = "backup.md"
@@ -52,6 +58,12 @@ BACKUP = Backup(
             ),
         ),
     ),
+    collections=BackupCollections(
+        content=BackupObject(name="files/0-collections", length=900, crc=0xDDEEFF00),
+        count=2,
+        parts=3,
+        part_bytes=200_000,
+    ),
 )
 CHUNK = BackupChunk(
     name="data/c1/a.chunk",
@@ -66,6 +78,7 @@ U64 = st.integers(0, 2**64 - 1)
 ID = st.binary(min_size=16, max_size=16)
 TEXT = st.text(max_size=20)
 OBJECTS = st.builds(BackupObject, name=TEXT, length=U64, crc=U32)
+COLLECTIONS = st.builds(BackupCollections, content=OBJECTS, count=U32, parts=U64, part_bytes=U64)
 CONTAINERS = st.builds(
     BackupContainer,
     container=U32,
@@ -95,6 +108,7 @@ CONTAINERS = st.builds(
         container_count=U32,
         owner=TEXT,
         containers=st.lists(CONTAINERS, max_size=3).map(tuple),
+        collections=st.none() | COLLECTIONS,
     )
 )
 def test_what_is_written_is_read(backup: Backup) -> None:
@@ -119,7 +133,41 @@ def test_any_damaged_byte_is_noticed() -> None:
 
 def test_a_newer_version_is_told_from_damage() -> None:
     with pytest.raises(FormatError):
-        decode_backup(seal(RecordKind.BACKUP, 2, b"what will be"), where="here")
+        decode_backup(seal(RecordKind.BACKUP, 3, b"what will be"), where="here")
+
+
+def test_a_record_without_collections_is_one_that_older_releases_read() -> None:
+    before = replace(BACKUP, collections=None)
+    data = encode_backup(before)
+    assert open_envelope(data, where="here").version == 1
+    assert open_envelope(encode_backup(BACKUP), where="here").version == 2
+    assert decode_backup(data, where="here") == before
+
+
+@pytest.mark.slow
+@given(
+    st.lists(
+        st.builds(
+            BackupCollection,
+            name=TEXT,
+            id=ID,
+            key_columns=U32,
+            times=U32,
+            history=U64,
+            created_ms=U64,
+            columns=st.binary(max_size=9),
+            state=st.binary(max_size=9),
+            parts=st.sampled_from([(), (CHUNK,), (CHUNK, replace(CHUNK, fragments=()))]),
+        ),
+        max_size=3,
+    ).map(tuple)
+)
+def test_collections_are_read_as_they_were_written(found: tuple[BackupCollection, ...]) -> None:
+    data = encode_collections(found)
+    assert decode_collections(data, where="here") == found
+    for wrong in (data[:-1], data + b"x"):
+        with pytest.raises(CorruptDataError, match="where=here"):
+            decode_collections(wrong, where="here")
 
 
 def test_a_list_is_read_as_it_was_written() -> None:
