@@ -26,7 +26,7 @@ def check_choice(storage: ChunkStorage, wanted: str) -> bool:
         CorruptDataError: the record is damaged.
         ChunkError: long-term storage did not answer.
     """
-    found = _read(storage)
+    found = chosen_consensus(storage)
     if found not in (None, wanted):
         raise CollectionError(
             "collections of this store use another consensus; let collections.consensus say so",
@@ -48,7 +48,13 @@ def make_choice(storage: ChunkStorage, wanted: str) -> None:
             continue
 
 
-def _read(storage: ChunkStorage) -> str | None:
+def chosen_consensus(storage: ChunkStorage) -> str | None:
+    """Return what the store's collections use; ``None`` where it has none yet.
+
+    Raises:
+        CorruptDataError: the record is damaged.
+        ChunkError: long-term storage did not answer.
+    """
     try:
         data = read_object(storage, CHOICE_NAME, 0, _READ_BYTES)
     except ChunkNotFoundError:

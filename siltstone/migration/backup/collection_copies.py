@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from siltstone.collections.state.part_names import name_of_part, part_key
 from siltstone.collections.state.restored import restored_state
 from siltstone.container.reads.chunk_rows import ChunkRows
 from siltstone.core.checksums import combine
-from siltstone.core.errors import CorruptDataError
+from siltstone.core.errors import CapabilityError, CorruptDataError
 from siltstone.core.records.backup import BackupChunk
 from siltstone.core.records.backup_collections import BackupCollection
 from siltstone.core.records.chunk import Chunk
@@ -30,6 +30,7 @@ from siltstone.core.records.collection_state import (
 from siltstone.migration.backup.chunk_restore import ChunkItem
 from siltstone.migration.backup.plan import ChunkPlan, plan_chunks
 from siltstone.pipelines.store_view import StoreView
+from siltstone.store.worker_store import worker_store
 
 if TYPE_CHECKING:
     from siltstone.collections.blocking.held import BlockingHold
@@ -74,6 +75,9 @@ def held_collections(view: StoreView, *, every: bool) -> Iterator[CollectionsToC
     Args:
         view: the store.
         every: whether they are wanted.
+
+    Raises:
+        CapabilityError: they are in a table of the owner.
     """
     if not store_has_collections(view.path, view.uuid):
         yield CollectionsToCopy(None, has_left=False)
@@ -82,8 +86,20 @@ def held_collections(view: StoreView, *, every: bool) -> Iterator[CollectionsToC
     else:
         from siltstone.collections.blocking.held import hold_collections
 
+        _check_choice(view)
         with hold_collections(view.path) as hold:
             yield CollectionsToCopy(hold, has_left=False)
+
+
+def _check_choice(view: StoreView) -> None:
+    from siltstone.collections.consensus_choice import chosen_consensus
+
+    with closing(worker_store(view.path, view.uuid)) as storage:
+        if chosen_consensus(storage) == "table":
+            raise CapabilityError(
+                "a backup cannot hold collections that are in a table of the owner; copy their "
+                "rows in the owner, and make backups of single containers by --container"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

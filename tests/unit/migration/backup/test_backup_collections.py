@@ -11,6 +11,7 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import (
+    CapabilityError,
     CorruptDataError,
     LostDataError,
     SiltstoneError,
@@ -328,3 +329,13 @@ def test_a_backup_that_died_anywhere_is_made_by_the_next_call(
             break
     else:
         pytest.fail("each one died")
+
+
+def test_collections_in_a_table_of_the_owner_are_refused(tmp_path: Path, place: Path) -> None:
+    folder = siltstone.init(tmp_path / "owned").parent
+    with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
+        file.write("\ncollections:\n  consensus: table\n")
+    with siltstone.open(folder) as store, siltstone.open_collections(store) as collections:
+        collections.create("gusts", SCHEMA, key=["k"]).append(table(0, 3_000))
+    with pytest.raises(CapabilityError, match="--container"):
+        create_backup(folder, place)
