@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench import collection_crowds, collection_readers, collection_tables
+from bench import collection_changes, collection_crowds, collection_readers, collection_tables
 from bench.collection_rows import NAME, SCHEMA, rows
 from bench.figure import MILLISECONDS, PER_SECOND, Figure, Unit, alternate
 from bench.peers import optional
@@ -47,6 +47,7 @@ def run(workshop: Workshop) -> list[Figure]:
         *_late_appends(workshop),
         *_bulk_reads(workshop),
         *_compactions(workshop),
+        *collection_changes.run(workshop),
         *collection_readers.run(workshop),
         *collection_crowds.run(workshop),
         *collection_tables.run(workshop),

@@ -1,0 +1,168 @@
+"""Rows of collections that are taken away: reads of what is left, and changes of known rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bench.collection_rows import NAME, SCHEMA, rows
+from bench.figure import MILLISECONDS, PER_SECOND, Figure, alternate
+from bench.peers import optional
+from bench.workshop import Stopwatch, Workshop
+from siltstone.collections.blocking import Collection, open_collections
+
+BULK_ROWS = 10_000_000
+APPEND_ROWS = 1_000_000
+TAKEN_SHARE = 10
+"""One of so many rows is taken away."""
+
+UPDATES = SCHEMA.append(pa.field("_diff", pa.int64()))
+
+KNOWN_ROWS = 100_000
+CHANGED_ROWS = 1_000
+
+
+def run(workshop: Workshop) -> list[Figure]:
+    """Reads where a tenth was taken away, and changes of a hundredth."""
+    return [*_reads(workshop), *_changes(workshop)]
+
+
+def _reads(workshop: Workshop) -> list[Figure]:
+    """All that is left to Arrow, next to the same by hand, and to deltalake after it deleted."""
+    total = workshop.pick(BULK_ROWS, 10_000)
+    step = min(APPEND_ROWS, total)
+    delta: Any = optional("deltalake")
+    with workshop.place() as place, open_collections(workshop.store(place)) as collections:
+        ours = collections.create(NAME, SCHEMA, key=["key"])
+        for start in range(0, total, step):
+            ours.append(rows(step, start))
+        for start in range(0, total, step):
+            ours.append([], remove=_taken(rows(step, start)))
+        left = total - total // TAKEN_SHARE
+        parts = objects_of(place, ours)
+        folder = str(place / "delta")
+        if delta is not None:
+            for start in range(0, total, step):
+                delta.write_deltalake(folder, rows(step, start), mode="append")
+            delta.DeltaTable(folder).delete(f"key % {TAKEN_SHARE} = 0")
+
+        def read() -> float:
+            with Stopwatch() as watch:
+                assert ours.snapshot().to_arrow().num_rows == left
+            return left / watch.seconds
+
+        def by_hand() -> float:
+            with Stopwatch() as watch:
+                assert _summed(parts).num_rows == left
+            return left / watch.seconds
+
+        def by_delta() -> float:
+            with Stopwatch() as watch:
+                assert delta.DeltaTable(folder).to_pyarrow_table().num_rows == left
+            return left / watch.seconds
+
+        mine, hand = alternate(workshop.rounds, read, by_hand)
+        upper = ours.info().upper
+        assert upper is not None, "it is not finished"
+        ours.advance_since(upper - 1)
+        ours.compact()
+        again, theirs = (
+            alternate(workshop.rounds, read, by_delta) if delta is not None else ([], [])
+        )
+    what = f"{total:,} rows of which 1 of {TAKEN_SHARE} was taken away to Arrow, rows"
+    by_hand_peer = "read, group by all columns, sum and filter by hand"
+    figures = [
+        Figure(what=what, peer=by_hand_peer, unit=PER_SECOND, ours=mine, theirs=hand, goal=0.8)
+    ]
+    if delta is not None:
+        after = f"{what}, both rewritten"
+        figures.append(
+            Figure(what=after, peer="deltalake", unit=PER_SECOND, ours=again, theirs=theirs, goal=1)
+        )
+    return figures
+
+
+def _changes(workshop: Workshop) -> list[Figure]:
+    """Another value in some rows that are known, next to a merge by their keys."""
+    delta: Any = optional("deltalake")
+    if delta is None:
+        return []
+    total, some = workshop.pick(KNOWN_ROWS, 1_000), workshop.pick(CHANGED_ROWS, 10)
+    with workshop.place() as place, open_collections(workshop.store(place)) as collections:
+        ours = collections.create(NAME, SCHEMA, key=["key"])
+        ours.append(rows(total, 0))
+        folder = str(place / "delta")
+        delta.write_deltalake(folder, rows(total, 0))
+        known = rows(total, 0).slice(0, some)
+
+        def change() -> float:
+            nonlocal known
+            new = _raised(known)
+            with Stopwatch() as watch:
+                ours.append(new, remove=known)
+            known = new
+            return watch.seconds * 1e3
+
+        def merge() -> float:
+            new = _raised(known)
+            with Stopwatch() as watch:
+                merging = delta.DeltaTable(folder).merge(
+                    new, "t.key = s.key", source_alias="s", target_alias="t"
+                )
+                merging.when_matched_update_all().execute()
+            return watch.seconds * 1e3
+
+        mine, theirs = alternate(workshop.rounds, change, merge)
+    return [
+        Figure(
+            what=f"change {some:,} of {total:,} rows that are known",
+            peer="a merge of deltalake, nothing synced",
+            unit=MILLISECONDS,
+            ours=mine,
+            theirs=theirs,
+            goal=20,
+        )
+    ]
+
+
+def objects_of(place: Path, collection: Collection) -> list[str]:
+    """The files of the newest rows."""
+    names = {
+        piece.name
+        for split in collection.snapshot().splits()
+        for run in split.share.runs
+        for piece in run
+        if piece.name
+    }
+    stems = {Path(name).stem for name in names}
+    return [str(path) for path in (place / "store").rglob("*.parquet") if path.stem in stems]
+
+
+def _summed(parts: list[str]) -> pa.Table:
+    """What is left of all updates in some objects, without a check of any sum."""
+    tables = []
+    for part in parts:
+        table = pq.read_table(part)
+        if "_diff" not in table.column_names:
+            ones = pa.repeat(pa.scalar(1, pa.int64()), len(table))
+            table = table.append_column("_diff", ones)
+        tables.append(table.select(UPDATES.names).cast(UPDATES))
+    grouped = pa.concat_tables(tables).group_by(SCHEMA.names).aggregate([("_diff", "sum")])
+    return grouped.filter(pc.greater(grouped["_diff_sum"], 0))
+
+
+def _taken(table: pa.Table) -> pa.Table:
+    remainder = pc.subtract(
+        table["key"],
+        pc.multiply(pc.divide(table["key"], TAKEN_SHARE), TAKEN_SHARE),
+    )
+    return table.filter(pc.equal(remainder, 0))
+
+
+def _raised(table: pa.Table) -> pa.Table:
+    place = table.column_names.index("gust")
+    return table.set_column(place, SCHEMA.field("gust"), pc.add(table["gust"], 1.0))
