@@ -14,6 +14,7 @@ from bench.figure import MILLISECONDS, PER_SECOND, Figure, alternate
 from bench.peers import optional
 from bench.workshop import Stopwatch, Workshop
 from siltstone.collections.blocking import Collection, open_collections
+from siltstone.collections.rows.snapshot import SnapshotSplit
 
 BULK_ROWS = 10_000_000
 APPEND_ROWS = 1_000_000
@@ -131,10 +132,12 @@ def _changes(workshop: Workshop) -> list[Figure]:
 
 def objects_of(place: Path, collection: Collection) -> list[str]:
     """The files of the newest rows."""
+    shares = [split.share for split in collection.snapshot().splits()]
     names = {
         piece.name
-        for split in collection.snapshot().splits()
-        for run in split.share.runs
+        for share in shares
+        if isinstance(share, SnapshotSplit)
+        for run in share.runs
         for piece in run
         if piece.name
     }
