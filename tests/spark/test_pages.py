@@ -89,7 +89,14 @@ def test_collections(spark: SparkSession, here: Path) -> None:
         gusts = collections.create("gusts", schema, key=["station"])
         gusts.append([{"station": "oslo", "gust": 1.5}])
         frame = spark.sql("SELECT 'bergen' AS station, 2.5D AS gust")
-        found = follow(here, "spark-collections.md", frame=frame)
+        folder = here / "arriving"
+        folder.mkdir()
+        (folder / "1.json").write_text('{"station": "turku", "gust": 3.5}', encoding="utf-8")
+        arriving = spark.readStream.schema("station STRING, gust DOUBLE").json(str(folder))
+        found = follow(here, "spark-collections.md", frame=frame, arriving=arriving)
         assert found["spark"] is spark
+        for query in spark.streams.active:
+            query.processAllAvailable()
+            query.stop()
         rows = gusts.snapshot().to_arrow().to_pylist()
-        assert sorted(row["station"] for row in rows) == ["bergen", "oslo"]
+        assert sorted(row["station"] for row in rows) == ["bergen", "oslo", "turku"]
