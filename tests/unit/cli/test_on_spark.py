@@ -258,6 +258,7 @@ def test_old_names_are_in_no_list(command: Command) -> None:
     listed = command("spark", "--help").out.partition("Commands:")[2]
     assert {line.split()[0] for line in listed.splitlines() if line[:3].strip()} == {
         "compact",
+        "compact-collection",
         "export",
         "scrub",
         "sums",
