@@ -230,7 +230,7 @@ def test_the_same_verbs_for_asyncio(folder: Path) -> None:
 
 def test_every_blocking_verb_has_its_twin() -> None:
     pairs = (
-        (siltstone.Store, siltstone.AsyncStore, {"environment", "close_before"}),
+        (siltstone.Store, siltstone.AsyncStore, {"environment"}),
         (siltstone.Segment, siltstone.AsyncSegment, set[str]()),
         (siltstone.Table, siltstone.AsyncTable, set[str]()),
         (siltstone.TableSnapshot, siltstone.AsyncTableSnapshot, set[str]()),
