@@ -130,12 +130,12 @@ def test_a_life_of_commands_alone_stays_in_order(command: Command, folder: Path)
     columns = ("--column", "n:int64", "--key", "n", "--times", "count")
     assert command("collection", "create", "a", *columns).code == 0
     rows = folder / "rows.jsonl"
-    for number in range(16):
+    for number in range(40):
         rows.write_text(f'{{"n": {number}}}\n')
         assert command("collection", "append", "a", str(rows)).out == f"{number} 1\n"
     (found,) = command("collection", "stat", "a", "--json").values
-    assert (found["rows"], found["writers"]) == (16, [])
-    assert found["batches"] < 10
+    assert (found["rows"], found["writers"]) == (40, [])
+    assert found["batches"] < 32
     for old, new in [("a", "b"), ("b", "a")] * 17:
         assert command("collection", "rename", old, new).code == 0
     newest = paths(folder, "rollups", "0" * 32)[-1].name  # of the names
