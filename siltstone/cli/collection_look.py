@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from siltstone.cli.session import Session
-from siltstone.core.errors import ChunkNotFoundError, SiltstoneError
+from siltstone.core.errors import SiltstoneError
 
 if TYPE_CHECKING:
     from siltstone.collections.state.state_warnings import CollectionWarning
@@ -33,11 +33,8 @@ def collection_warnings(session: Session) -> list[CollectionWarning] | str | Non
 def _has_any(session: Session) -> bool:
     """Whether a collection was ever made: then the store says which consensus they use."""
     from siltstone.collections.consensus.object_names import CHOICE_NAME
+    from siltstone.core.storage.optional_verbs import is_there
     from siltstone.store.store_assembly import storage_of
 
     with closing(storage_of(session.for_reading()[0])) as storage:
-        try:
-            storage.stat(CHOICE_NAME)
-        except ChunkNotFoundError:
-            return False
-        return True
+        return is_there(storage, CHOICE_NAME)

@@ -276,8 +276,9 @@ class AsyncCollections(AsyncClosing):
                 wanted = {one: one.hex() for one in ids}
             for finding in others:
                 yield finding
-        depth = {"deep": deep, "reads_parts": reads_parts}
-        async for finding in check_each(self._place, wanted, **depth, progress=progress):
+        async for finding in check_each(
+            self._place, wanted, deep=deep, reads_parts=reads_parts, progress=progress
+        ):
             yield finding
 
     async def stored_parts(self) -> dict[str, CollectionPart]:

@@ -15,7 +15,6 @@ from siltstone.collections.state.diffs import diff_of
 from siltstone.collections.state.next_state import initial_state, next_state
 from siltstone.core.consensus import Opened
 from siltstone.core.errors import (
-    ChunkNotFoundError,
     CollectionExistsError,
     CollectionNotFoundError,
     CorruptDataError,
@@ -25,6 +24,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.collection_rows import CollectionSchema
 from siltstone.core.records.collection_state import CollectionState, Times, encode_state
+from siltstone.core.storage.optional_verbs import is_there
 from siltstone.store.manifest import MANIFEST_NAME, MOVED_NAME
 
 CATALOG_ID: Final = bytes(16)
@@ -232,14 +232,6 @@ def begun(place: CollectionPlace, row: CatalogRow, first: CollectionState | None
 def _check_place(place: CollectionPlace) -> None:
     """Raise ``StoreNotFoundError`` if a switch took the name of the store away from here."""
     names = (MOVED_NAME, MANIFEST_NAME)
-    moved, named = (_is_there(place, name) for name in names)
+    moved, named = (is_there(place.storage, name) for name in names)
     if moved and not named:
         raise StoreNotFoundError("the store was switched to another long-term storage")
-
-
-def _is_there(place: CollectionPlace, name: str) -> bool:
-    try:
-        place.storage.stat(name)
-    except ChunkNotFoundError:
-        return False
-    return True

@@ -92,11 +92,7 @@ class Compactor:
                 merge = plan_whole(state)
                 if merge is None or await self._merged(merge, progress):
                     return
-        raise ConditionFailedError(
-            "other processes compact all the time; try again later",
-            condition=self._shared.id.hex(),
-            current=len(self._shared.state.batches.items),
-        )
+        raise always_changed(self._shared)
 
     async def _merged(self, merge: BatchMerge, progress: ShareDone | None = None) -> bool:
         """Do a merge; return False if others changed what it was to replace."""
@@ -128,26 +124,48 @@ class Compactor:
         if first is None or first.part.inline is not None:
             rest = await self._place.work(lambda: list(parts))  # The sums are compared at the end.
             assert not rest, "what is inline is all there is"
-            return await self._put(merge, () if first is None else (first.part,))
+            return await put_merge(
+                self._shared, self._place, merge, () if first is None else (first.part,)
+            )
         async with self._uploads.taken() as row:
             run = await self._uploads.upload(row, chain([first], parts))
-            if await self._put(merge, run):
+            if await put_merge(self._shared, self._place, merge, run):
                 return True
             # An earlier try may have counted, and others have replaced it; states will tell.
             await self._uploads.end(row)
         await self._discard(run)
         return False
 
-    async def _put(self, merge: BatchMerge, run: CollectionRun) -> bool:
-        output = CollectionBatch(
-            lower=merge.lower, upper=merge.upper, since=merge.since, runs=(run,) if run else ()
-        )
-        try:
-            await self._shared.run(partial(replace_batches, inputs=merge.inputs, output=output))
-        except (ConditionFailedError, BatchExpiredError):
-            return False
-        self._place.meter(self._shared.id).count(COLLECTION_MERGES)
-        return True
+
+async def put_merge(
+    shared: SharedState, place: CollectionPlace, merge: BatchMerge, run: CollectionRun
+) -> bool:
+    """Put what came of a merge in the place of its inputs; False if others changed them.
+
+    Raises:
+        ValueError: it is not the same rows.
+        CollectionDroppedError: the collection was dropped.
+        OutcomeUnknownError: whether it was put is not known. The rows are the same.
+        ChunkError: long-term storage did not answer.
+    """
+    output = CollectionBatch(
+        lower=merge.lower, upper=merge.upper, since=merge.since, runs=(run,) if run else ()
+    )
+    try:
+        await shared.run(partial(replace_batches, inputs=merge.inputs, output=output))
+    except (ConditionFailedError, BatchExpiredError):
+        return False
+    place.meter(shared.id).count(COLLECTION_MERGES)
+    return True
+
+
+def always_changed(shared: SharedState) -> ConditionFailedError:
+    """What is said of a merge that others change each time before it is done."""
+    return ConditionFailedError(
+        "other processes compact all the time; try again later",
+        condition=shared.id.hex(),
+        current=len(shared.state.batches.items),
+    )
 
 
 def _told(parts: Iterator[EncodedPart], total: int, progress: ShareDone) -> Iterator[EncodedPart]:

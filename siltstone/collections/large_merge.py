@@ -7,22 +7,20 @@ all ranges is put in the place of the batches at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Final
 
+from siltstone.collections.compaction import always_changed, put_merge
 from siltstone.collections.missing_parts import PLANS_MAX, state_without
 from siltstone.collections.part_objects import pieces_of
-from siltstone.collections.part_puts import put_part
 from siltstone.collections.place import CollectionPlace, read_object
 from siltstone.collections.rows.key_ranges import key_ranges
 from siltstone.collections.rows.merge import merge_runs
-from siltstone.collections.rows.row_schema import RowSchema
+from siltstone.collections.rows.row_schema import PackedSchema, RowSchema
 from siltstone.collections.rows.stored_run import Bounds, Piece
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.compaction_plan import BatchMerge, plan_whole
-from siltstone.collections.state.merges import replace_batches
 from siltstone.collections.state.refusals import check_open
 from siltstone.collections.state.schemas import newest_schema
 from siltstone.collections.stored_schema import schemas_of
@@ -30,8 +28,8 @@ from siltstone.collections.upload_ticket import UploadTicket, UploadTickets
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Environment
-from siltstone.core.errors import BatchExpiredError, ChunkNotFoundError, ConditionFailedError
-from siltstone.core.records.collection_batch import CollectionBatch, CollectionRun
+from siltstone.core.errors import ChunkNotFoundError
+from siltstone.core.records.collection_batch import CollectionRun
 from siltstone.core.records.collection_state import CollectionState
 
 RANGE_BYTES: Final = 64 * MIB
@@ -47,7 +45,7 @@ class MergeRange:
         number: of the range, from 0 on, in the order of keys.
         bounds: of the range.
         runs: the parts that may have such keys, in their runs.
-        schemas: by id, those of the parts; serialized, with the number of key columns.
+        schemas: by id, those of the parts, packed.
         schema_id: id of the schema to write with.
         since: times below it become it.
         size: bytes that are read, about.
@@ -57,7 +55,7 @@ class MergeRange:
     number: int
     bounds: Bounds
     runs: tuple[tuple[Piece, ...], ...]
-    schemas: Mapping[int, tuple[bytes, int]]
+    schemas: Mapping[int, PackedSchema]
     schema_id: int
     since: int
     size: int
@@ -75,28 +73,21 @@ class MergeRange:
             ChunkError: long-term storage failed. What was written, the sweep deletes.
         """
         schemas = {
-            one: RowSchema.from_bytes(data, keys, where=f"schema {one} of a range")
-            for one, (data, keys) in self.schemas.items()
+            one: RowSchema.unpacked(packed, where=f"schema {one} of a range")
+            for one, packed in self.schemas.items()
         }
-        ticket, numbers = self.ticket, count()
-        found = []
-        for encoded in merge_runs(
+        merged = merge_runs(
             self.runs,
             schemas,
             self.schema_id,
             partial(read_object, storage),
             since=self.since,
-            part_size=ticket.part_bytes,
+            part_size=self.ticket.part_bytes,
             bounds=self.bounds,
-        ):
-            part = encoded.part
-            if part.inline is None:
-                part = replace(
-                    part, writer=ticket.writer_id, born=ticket.born, number=next(numbers)
-                )
-                part = put_part(storage, ticket.collection_id, part, encoded.buffers, environment)
-            found.append(part)
-        return tuple(found)
+        )
+        return tuple(
+            self.ticket.put(storage, one, number, environment) for number, one in enumerate(merged)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,31 +144,15 @@ class LargeMerges:
             ticket = await self._tickets.lend()
             ranges = _ranges(state, merge, ticket, bounds)
             return LargeMerge(merge=merge, ticket=ticket, ranges=ranges)
-        raise ConditionFailedError(
-            "other processes compact all the time; try again later",
-            condition=self._shared.id.hex(),
-            current=len(state.batches.items),
-        )
+        raise always_changed(self._shared)
 
     async def put(self, large: LargeMerge, runs: Sequence[CollectionRun]) -> bool:
         """Put what came of all ranges, in their order; False if others changed the batches.
 
-        Raises:
-            ValueError: it is not the same rows.
-            CollectionDroppedError: the collection was dropped.
-            OutcomeUnknownError: whether it was put is not known. The rows are the same.
-            ChunkError: long-term storage did not answer.
+        Raises as ``put_merge``.
         """
         run = tuple(part for some in runs for part in some)
-        merge = large.merge
-        output = CollectionBatch(
-            lower=merge.lower, upper=merge.upper, since=merge.since, runs=(run,) if run else ()
-        )
-        try:
-            await self._shared.run(partial(replace_batches, inputs=merge.inputs, output=output))
-        except (ConditionFailedError, BatchExpiredError):
-            return False
-        return True
+        return await put_merge(self._shared, self._place, large.merge, run)
 
     async def end(self, large: LargeMerge) -> None:
         """Take the ticket back. What was not put is swept. Raises as ``UploadTickets.end``."""
@@ -196,9 +171,7 @@ def _ranges(
     state: CollectionState, merge: BatchMerge, ticket: UploadTicket, bounds: Sequence[Bounds]
 ) -> tuple[MergeRange, ...]:
     runs = pieces_of(state.id, merge.inputs)
-    schemas = {
-        one: (schema.to_bytes(), schema.key_columns) for one, schema in schemas_of(state).items()
-    }
+    schemas = {one: schema.packed() for one, schema in schemas_of(state).items()}
     total = sum(batch.length for batch in merge.inputs)
     found = []
     for number, one in enumerate(bounds):

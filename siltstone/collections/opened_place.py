@@ -8,6 +8,8 @@ from typing import Final
 
 from siltstone.collections.consensus_choice import check_choice
 from siltstone.collections.place import CollectionPlace, CollectionSettings, collection_settings
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.consensus import Consensus
 from siltstone.core.environment import Environment
 from siltstone.core.hooks import load_consensus
 from siltstone.store.settings.plugin_options import with_place
@@ -43,9 +45,8 @@ def place_of(
 ) -> CollectionPlace:
     """See ``opened_place``, for a store whose settings and name are known."""
     settings = chosen or collection_settings(assembly.settings)
-    storage = assembly.new_storage()
+    storage = storage_for(assembly, settings)
     try:
-        check_choice(storage, settings.consensus)
         consensus = with_place(
             assembly.settings.text,
             "collections",
@@ -58,6 +59,33 @@ def place_of(
     except BaseException:
         storage.close()
         raise
+    return place_with(assembly, settings, storage, consensus, environment)
+
+
+def storage_for(assembly: Assembly, settings: CollectionSettings) -> ChunkStorage:
+    """A client of long-term storage, where collections use the consensus of ``settings``. Blocking.
+
+    Raises:
+        CollectionError: they use another consensus.
+        ChunkError: long-term storage did not answer.
+    """
+    storage = assembly.new_storage()
+    try:
+        check_choice(storage, settings.consensus)
+    except BaseException:
+        storage.close()
+        raise
+    return storage
+
+
+def place_with(
+    assembly: Assembly,
+    settings: CollectionSettings,
+    storage: ChunkStorage,
+    consensus: Consensus,
+    environment: Environment,
+) -> CollectionPlace:
+    """Return the place of these; it closes storage and consensus."""
     return CollectionPlace(
         storage=storage,
         consensus=consensus,

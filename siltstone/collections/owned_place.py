@@ -8,9 +8,8 @@ from functools import partial
 from siltstone.collections.consensus.table import TableConsensus
 from siltstone.collections.consensus.table_keys import TABLE_NAME
 from siltstone.collections.consensus.table_plugin import TABLE
-from siltstone.collections.consensus_choice import check_choice
+from siltstone.collections.opened_place import place_with, storage_for
 from siltstone.collections.place import CollectionPlace, CollectionSettings, collection_settings
-from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ClosedError, CollectionError, ReadOnlyError
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.store.async_store import AsyncStore
@@ -46,30 +45,14 @@ async def owned_place(store: AsyncStore, chosen: CollectionSettings | None) -> C
             "settings in place of the open store",
             consensus=settings.consensus,
         )
-    opened = partial(_opened, assembly, settings)
+    opened = partial(storage_for, assembly, settings)
     storage = await run_whole(store.environment, OPEN_POOL, opened, lambda one: one.close())
     try:
         system = await system_table(store, TABLE_NAME)
     except BaseException:
         storage.close()
         raise
-    return CollectionPlace(
-        storage=storage,
-        consensus=TableConsensus(
-            system.table, asyncio.get_running_loop(), store.environment, system.flush
-        ),
-        environment=store.environment,
-        settings=settings,
-        store_id=assembly.manifest.store_id,
-        who=assembly.owner,
+    consensus = TableConsensus(
+        system.table, asyncio.get_running_loop(), store.environment, system.flush
     )
-
-
-def _opened(assembly: Assembly, settings: CollectionSettings) -> ChunkStorage:
-    storage = assembly.new_storage()
-    try:
-        check_choice(storage, settings.consensus)
-    except BaseException:
-        storage.close()
-        raise
-    return storage
+    return place_with(assembly, settings, storage, consensus, store.environment)

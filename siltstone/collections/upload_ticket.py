@@ -21,8 +21,9 @@ from siltstone.collections.async_writer import CollectionBatchRows
 from siltstone.collections.part_puts import put_part
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.encode_parts import encode_updates
+from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.input_rows import table_of_rows
-from siltstone.collections.rows.row_schema import DIFF, RowSchema
+from siltstone.collections.rows.row_schema import DIFF, PackedSchema, RowSchema
 from siltstone.collections.shared_state import SharedState
 from siltstone.collections.state.writers import leave_writer, register_writer
 from siltstone.collections.stored_schema import row_schema_of
@@ -30,6 +31,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.records.collection_batch import CollectionRun
+from siltstone.core.records.collection_part import CollectionPart
 from siltstone.core.text import uuid_text
 from siltstone.store.worker_store import worker_store
 
@@ -51,7 +53,7 @@ class UploadTicket:
         writer_id: its id, in the names of parts.
         born: what parts have in their names.
         schema_id: id of the schema of the rows.
-        schema: the same, serialized, with the number of its key columns.
+        schema: the same, packed.
         part_bytes: of an object of rows, at most.
     """
 
@@ -61,14 +63,29 @@ class UploadTicket:
     writer_id: int
     born: int
     schema_id: int
-    schema: tuple[bytes, int]
+    schema: PackedSchema
     part_bytes: int
 
     @property
     def row_schema(self) -> RowSchema:
         """Columns of the rows."""
-        data, key_columns = self.schema
-        return RowSchema.from_bytes(data, key_columns, where="schema of an upload ticket")
+        return RowSchema.unpacked(self.schema, where="schema of an upload ticket")
+
+    def put(
+        self, storage: ChunkStorage, encoded: EncodedPart, number: int, environment: Environment
+    ) -> CollectionPart:
+        """Write the object of a part, and return its row. Blocking; raises as ``put_part``.
+
+        Args:
+            storage: long-term storage.
+            encoded: what is written; a part that is inline stays as it is.
+            number: of the part among those of its uploader.
+            environment: gives randomness.
+        """
+        if encoded.part.inline is not None:
+            return encoded.part
+        part = replace(encoded.part, writer=self.writer_id, born=self.born, number=number)
+        return put_part(storage, self.collection_id, part, encoded.buffers, environment)
 
 
 class UploadTickets:
@@ -110,7 +127,7 @@ class UploadTickets:
             writer_id=row.id,
             born=row.hold,
             schema_id=schema_id,
-            schema=(schema.to_bytes(), schema.key_columns),
+            schema=schema.packed(),
             part_bytes=self._place.settings.part_bytes,
         )
 
@@ -158,16 +175,12 @@ def rows_uploaded(
     schema = ticket.row_schema
     runs: list[CollectionRun] = []
     for table in _heaps(_updates_of(schema, table) for table in tables):
-        run = []
-        for encoded in encode_updates(
+        encoded = encode_updates(
             table, schema, ticket.schema_id, part_size=ticket.part_bytes, inline=False
-        ):
-            part = replace(
-                encoded.part, writer=ticket.writer_id, born=ticket.born, number=next(numbers)
-            )
-            run.append(put_part(storage, ticket.collection_id, part, encoded.buffers, environment))
+        )
+        run = tuple(ticket.put(storage, one, next(numbers), environment) for one in encoded)
         if run:
-            runs.append(tuple(run))
+            runs.append(run)
     return CollectionBatchRows(collection_id=ticket.collection_id, runs=tuple(runs))
 
 

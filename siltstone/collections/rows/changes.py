@@ -16,7 +16,7 @@ from siltstone.collections.rows.piece_shares import (
     groups_between,
     shares_by_rows,
 )
-from siltstone.collections.rows.row_schema import DIFF, TIME, RowSchema
+from siltstone.collections.rows.row_schema import DIFF, TIME, PackedSchema, RowSchema
 from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.collections.rows.stored_run import Piece, ReadPart, RunReader, shown_in, times_of
 from siltstone.core.records.collection_part import CollectionPart
@@ -29,7 +29,7 @@ class ChangeShare:
     Attributes:
         start: the first time.
         end: the frontier at which the times end.
-        schemas: by id, those of the pieces; serialized, with the number of key columns.
+        schemas: by id, those of the pieces, packed.
         schema_id: id of the schema that rows are shown in.
         columns: names of columns to show, in this order; ``None`` means all.
         pieces: what is read.
@@ -37,7 +37,7 @@ class ChangeShare:
 
     start: int
     end: int
-    schemas: Mapping[int, tuple[bytes, int]]
+    schemas: Mapping[int, PackedSchema]
     schema_id: int
     columns: tuple[str, ...] | None
     pieces: tuple[PieceShare, ...]
@@ -94,8 +94,7 @@ class ChangeShare:
         return table
 
     def _schema(self, schema_id: int) -> RowSchema:
-        data, key_columns = self.schemas[schema_id]
-        return RowSchema.from_bytes(data, key_columns, where=f"schema {schema_id} of a share")
+        return RowSchema.unpacked(self.schemas[schema_id], where=f"schema {schema_id} of a share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +157,7 @@ def plan_changes(
         ChangeShare(
             start=start,
             end=end,
-            schemas={one: (schemas[one].to_bytes(), schemas[one].key_columns) for one in used},
+            schemas={one: schemas[one].packed() for one in used},
             schema_id=schema_id,
             columns=None if columns is None else tuple(columns),
             pieces=tuple(share),

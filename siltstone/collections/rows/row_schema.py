@@ -35,6 +35,10 @@ _TAKEN: Final = (
 )
 
 
+PackedSchema = tuple[bytes, int]
+"""A schema as it travels to workers: serialized, and the number of key columns."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowSchema:
     """The columns of a collection. Made by ``row_schema``, ``evolved`` or ``from_bytes``.
@@ -57,6 +61,15 @@ class RowSchema:
     def key(self) -> list[str]:
         """Names of the columns of the key."""
         return self.names[: self.key_columns]
+
+    def packed(self) -> PackedSchema:
+        """The schema for a worker, which calls ``unpacked``."""
+        return self.to_bytes(), self.key_columns
+
+    @classmethod
+    def unpacked(cls, packed: PackedSchema, *, where: str) -> RowSchema:
+        """Return the schema that ``packed`` gave. Raises as ``from_bytes``."""
+        return cls.from_bytes(*packed, where=where)
 
     def to_bytes(self) -> bytes:
         """The columns as Arrow serializes them, for the record of a schema."""

@@ -23,7 +23,7 @@ from siltstone.collections.rows.merge import (
 )
 from siltstone.collections.rows.open_part import OpenPart, fields_of, shares_of
 from siltstone.collections.rows.piece_shares import SPLIT_BYTES, groups_between, shares_by_rows
-from siltstone.collections.rows.row_schema import DIFF, TIME, RowSchema
+from siltstone.collections.rows.row_schema import DIFF, TIME, PackedSchema, RowSchema
 from siltstone.collections.rows.stored_run import (
     Bounds,
     Piece,
@@ -46,7 +46,7 @@ class SnapshotSplit:
 
     Attributes:
         as_of: the time.
-        schemas: by id, those of the pieces; serialized, with the number of key columns.
+        schemas: by id, those of the pieces, packed.
         schema_id: id of the schema that rows are shown in.
         columns: names of columns to show, in this order; ``None`` means all.
         diffs: whether counts are shown as ``_diff``; else each row comes as often as it counts.
@@ -58,7 +58,7 @@ class SnapshotSplit:
     """
 
     as_of: int
-    schemas: Mapping[int, tuple[bytes, int]]
+    schemas: Mapping[int, PackedSchema]
     schema_id: int
     columns: tuple[str, ...] | None
     diffs: bool
@@ -104,8 +104,7 @@ class SnapshotSplit:
                 yield from (copies if shown.names else copies.select([])).to_batches()
 
     def _schema(self, schema_id: int) -> RowSchema:
-        data, key_columns = self.schemas[schema_id]
-        return RowSchema.from_bytes(data, key_columns, where=f"schema {schema_id} of a split")
+        return RowSchema.unpacked(self.schemas[schema_id], where=f"schema {schema_id} of a split")
 
     def _as_they_lie(self, reader: RunReader) -> Iterator[pyarrow.Table]:
         pieces = [piece for run in self.runs for piece in run]
@@ -155,7 +154,7 @@ def plan_snapshot(
     used = {schema_id, *(piece.part.schema_id for piece in pieces)}
     whole = SnapshotSplit(
         as_of=as_of,
-        schemas={one: (schemas[one].to_bytes(), schemas[one].key_columns) for one in sorted(used)},
+        schemas={one: schemas[one].packed() for one in sorted(used)},
         schema_id=schema_id,
         columns=None if columns is None else tuple(columns),
         diffs=diffs,

@@ -8,13 +8,14 @@ from dataclasses import replace
 from siltstone.collections.state.limits import READERS_MAX
 from siltstone.collections.state.refusals import (
     check_id,
+    check_kept,
     check_lease,
     check_open,
     check_room,
     cut_who,
     name_of,
 )
-from siltstone.core.errors import LeaseExpiredError, SinceError
+from siltstone.core.errors import LeaseExpiredError
 from siltstone.core.records.collection_frontier import is_frontier
 from siltstone.core.records.collection_rows import CollectionReader
 from siltstone.core.records.collection_state import CollectionState
@@ -53,10 +54,7 @@ def register_reader(
     if row is None:
         if not is_frontier(since):
             raise ValueError(f"not a frontier: {since}")
-        if since < state.since:
-            raise SinceError(
-                "history is gone", collection=name_of(state), as_of=since, since=state.since
-            )
+        check_kept(state, since)
         check_room(state, "readers", len(state.readers), READERS_MAX)
         row = CollectionReader(
             id=reader_id,

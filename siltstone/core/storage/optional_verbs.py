@@ -310,3 +310,12 @@ def checked_pieces(length: int, pieces: Iterable[Buffer]) -> Iterator[Buffer]:
         raise
     except BaseException as error:
         raise PieceError(error) from error
+
+
+def is_there(storage: ChunkStorage, name: str) -> bool:
+    """Whether a chunk is there: one ``stat``. Raises ``ChunkError`` if that cannot be seen."""
+    try:
+        storage.stat(name)
+    except ChunkNotFoundError:
+        return False
+    return True

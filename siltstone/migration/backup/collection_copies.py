@@ -92,10 +92,11 @@ def held_collections(view: StoreView, *, every: bool) -> Iterator[CollectionsToC
 
 
 def _check_choice(view: StoreView) -> None:
+    from siltstone.collections.consensus.table_plugin import TABLE
     from siltstone.collections.consensus_choice import chosen_consensus
 
     with closing(worker_store(view.path, view.uuid)) as storage:
-        if chosen_consensus(storage) == "table":
+        if chosen_consensus(storage) == TABLE:
             raise CapabilityError(
                 "a backup cannot hold collections that are in a table of the owner; copy their "
                 "rows in the owner, and make backups of single containers by --container"

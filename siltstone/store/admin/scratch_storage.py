@@ -17,6 +17,7 @@ from siltstone.core.storage.optional_verbs import (
     create_whole,
     delete_many,
     immediate_reads,
+    is_there,
     overwrite,
     sweep_leftovers,
 )
@@ -262,7 +263,7 @@ class ScratchService:
         """Return what the other client lists, and what it finds of all else that was made."""
         storage = self._looking()
         listed = [chunk.name for chunk in storage.list()]
-        return listed + [name for name in self.made - set(listed) if _is_there(storage, name)]
+        return listed + [name for name in self.made - set(listed) if is_there(storage, name)]
 
     def outside_write(self, name: str, content: bytes) -> None:
         """Make or replace a chunk with the other client."""
@@ -292,14 +293,6 @@ def emptied(storage: ChunkStorage, prefix: str, made: Iterable[str] = ()) -> int
         except SiltstoneError:
             left += 1
     return left
-
-
-def _is_there(storage: ChunkStorage, name: str) -> bool:
-    try:
-        storage.stat(name)
-    except ChunkNotFoundError:
-        return False
-    return True
 
 
 def _spending(calls_max: int, bytes_max: int, calls: int, sent: int, received: int) -> Spending:

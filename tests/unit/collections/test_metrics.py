@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow
@@ -10,6 +11,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 import siltstone
+from siltstone.core.environment import SystemEnvironment
 from siltstone.core.metrics import Metric, MetricKind, Metrics
 from siltstone.testing.faults.faulty_chunk_storage import Fate, all_done
 from tests.support.collections.collections_world import CollectionsWorld, many_rows, rows
@@ -70,6 +72,23 @@ async def test_appends_rows_entries_merges_and_rollups_of_a_process_are_counted(
 
 
 @pytest.mark.virtual_time
+async def test_a_merge_by_workers_is_counted_by_who_puts_it() -> None:
+    async with CollectionsWorld() as world:
+        await world.create()
+        measured = Measured()
+        opener = world.open(metrics=measured)
+        gusts = await opener.collection()
+        for number in range(3):
+            await gusts.append(many_rows(1_000, 1_000 * number))
+        large = await gusts.large_merges.planned()
+        assert large is not None
+        runs = [one.merged(opener.storage, SystemEnvironment()) for one in large.ranges]
+        assert await gusts.large_merges.put(large, runs)
+        info = await gusts.info()
+    assert (info.batches, measured.of("merges", info.id)) == (1, 1)
+
+
+@pytest.mark.virtual_time
 async def test_a_race_that_was_lost_is_counted_by_who_lost_it() -> None:
     async with CollectionsWorld() as world:
         await world.create()
@@ -126,20 +145,23 @@ async def test_a_lease_that_ended_too_early_is_counted() -> None:
     assert measured.of("lease_losses", one) == 1
 
 
-def test_metrics_of_collections_are_those_of_the_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("consensus", ["objects", "table"])
+def test_metrics_of_collections_are_those_of_the_process(tmp_path: Path, consensus: str) -> None:
     settings = siltstone.init(tmp_path / "store")
     with settings.open("a", encoding="utf-8") as file:
-        file.write("\nmetrics:\n  enabled: true\n")
+        file.write(f"\nmetrics:\n  enabled: true\ncollections:\n  consensus: {consensus}\n")
     schema = pyarrow.schema([("n", pyarrow.int64())])
-    with siltstone.open_collections(settings) as collections:
+    found = REGISTRY.get_sample_value
+    with ExitStack() as opened:
+        if consensus == "table":
+            store = opened.enter_context(siltstone.open(settings))
+            collections = opened.enter_context(siltstone.open_collections(store))
+        else:
+            collections = opened.enter_context(siltstone.open_collections(settings))
         counts = collections.create("counts", schema, key=["n"])
         counts.append([{"n": 1}, {"n": 2}])
-        found = REGISTRY.get_sample_value
-        labels = {
-            "store": _uuid(settings),
-            "container": "collections",
-            "collection": counts.info().id,
-        }
+        labels = {"container": "collections", "collection": counts.info().id}
+        labels["store"] = store.uuid if consensus == "table" else _uuid(settings)
         assert found("siltstone_collection_rows_total", labels) == 2
         assert found("siltstone_collection_batches", labels) == 1
     assert found("siltstone_collection_batches", labels) is None
