@@ -14,37 +14,17 @@ from typing import TYPE_CHECKING
 
 from siltstone.collections.any_collection import store_has_collections
 from siltstone.collections.consensus.object_names import COLLECTIONS_PREFIX
-from siltstone.core.checksums import crc32c
-from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import CorruptDataError, LostDataError, SiltstoneError
+from siltstone.core.errors import SiltstoneError
 from siltstone.core.storage.cached import uncached
-from siltstone.pipelines.scrub import DAMAGE, DAMAGED, GONE, MISSING, READ_BYTES, unread_status
+from siltstone.core.storage.optional_verbs import PieceRoom
+from siltstone.pipelines.scrub import DAMAGE, DAMAGED, GONE, MISSING
 from siltstone.pipelines.store_view import StoreView
+from siltstone.pipelines.whole_objects import ObjectItem, compare_object
 from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, packed, share_of
 from siltstone.store.worker_store import worker_store
 
 if TYPE_CHECKING:
     from siltstone.collections.blocking import Collections
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartItem:
-    """One object of rows to be read.
-
-    Attributes:
-        name: key on long-term storage.
-        length: its bytes.
-        crc: CRC32C of them.
-    """
-
-    name: str
-    length: int
-    crc: int
-
-    @property
-    def size(self) -> int:
-        """Bytes that are read."""
-        return self.length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +39,7 @@ class PartWork:
     def open(self, openings: int = 1) -> Iterator[Step]:
         """Open long-term storage."""
         with closing(worker_store(self.store, self.uuid, share_of(self.rate, openings))) as storage:
-            yield partial(_read_part, uncached(storage))
+            yield partial(compare_object, uncached(storage), PieceRoom())
 
 
 def scrub_collections(
@@ -104,7 +84,7 @@ def _scrubbed(
 ) -> Iterator[ItemOutcome]:
     parts = collections.stored_parts()
     left = [
-        PartItem(name=name, length=part.length, crc=part.crc)
+        ObjectItem(name=name, length=part.length, crc=part.crc)
         for name, part in sorted(parts.items())
         if done.get(name) != part.length
     ]
@@ -137,27 +117,3 @@ def _judged(suspects: Sequence[ItemOutcome], needed: Collection[str]) -> Iterato
         else:
             message = "it was replaced meanwhile"
             yield ItemOutcome(subject=outcome.subject, status=GONE, message=message)
-
-
-def _read_part(storage: ChunkStorage, item: PartItem) -> ItemOutcome:
-    try:
-        _compare(storage, item)
-    except SiltstoneError as error:
-        return ItemOutcome(subject=item.name, status=unread_status(error), message=str(error))
-    return ItemOutcome(subject=item.name, status=OK, length=item.length)
-
-
-def _compare(storage: ChunkStorage, item: PartItem) -> None:
-    buffer = memoryview(bytearray(min(READ_BYTES, item.length)))
-    crc = offset = 0
-    while offset < item.length:
-        piece = buffer[: item.length - offset]
-        count = storage.read_into(item.name, offset, piece)
-        if not count:
-            raise LostDataError(
-                "object of rows ends early", where=item.name, expected=item.length, found=offset
-            )
-        crc = crc32c(piece[:count], crc)
-        offset += count
-    if crc != item.crc:
-        raise CorruptDataError("object of rows does not match its sum", where=item.name)

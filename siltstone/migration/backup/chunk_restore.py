@@ -20,9 +20,9 @@ from siltstone.core.storage.block_reads import read_exactly
 from siltstone.core.storage.optional_verbs import PieceError, PieceRoom, piece_bytes
 from siltstone.migration.backup.chunk_put import put_chunk
 from siltstone.migration.backup.fragment_copy import FRAGMENT_BYTES, OCCUPIED, is_synced, unread
-from siltstone.migration.backup.objects import ObjectItem, object_pieces
 from siltstone.migration.backup.plan import fragment_name
 from siltstone.migration.backup.worker_place import WorkerPlace
+from siltstone.pipelines.whole_objects import ObjectItem, object_pieces
 from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
 from siltstone.store.manifest import COPY_NAME
 from siltstone.store.worker_store import worker_store

@@ -11,12 +11,13 @@ from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFound
 from siltstone.core.records.backup import Backup, BackupChunk, BackupObject
 from siltstone.migration.backup.admin import backups_of
 from siltstone.migration.backup.create import Progress
-from siltstone.migration.backup.objects import ObjectItem, ObjectWork
+from siltstone.migration.backup.objects import ObjectWork
 from siltstone.migration.backup.place import BackupPlace, FoundGeneration
 from siltstone.migration.backup.plan import fragment_name
 from siltstone.migration.backup.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGED, MISSING
+from siltstone.pipelines.whole_objects import ObjectItem
 from siltstone.pipelines.work import OK, Executor, ItemOutcome, PipelineError, packed
 from siltstone.store.admin.place_settings import find_place
 

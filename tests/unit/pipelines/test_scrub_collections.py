@@ -13,8 +13,9 @@ import pytest
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.scrub_collections import PartItem, scrub_collections
+from siltstone.pipelines.scrub_collections import scrub_collections
 from siltstone.pipelines.store_view import store_view
+from siltstone.pipelines.whole_objects import ObjectItem
 from siltstone.pipelines.work import ItemOutcome
 from tests.support.collections.stored_objects import objects, paths
 from tests.support.stores import flip
@@ -143,4 +144,4 @@ def test_each_object_of_rows_is_read_once(store: Path, monkeypatch: pytest.Monke
 
 
 def test_an_item_is_as_large_as_its_object() -> None:
-    assert PartItem(name="x", length=7, crc=1).size == 7
+    assert ObjectItem(name="x", length=7, crc=1).size == 7
