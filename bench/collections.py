@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import collection_changes, collection_crowds, collection_readers, collection_tables
+from bench.collection_changes import objects_of
 from bench.collection_rows import NAME, SCHEMA, rows
 from bench.figure import MILLISECONDS, PER_SECOND, Figure, Unit, alternate
 from bench.peers import optional
 from bench.workshop import Stopwatch, Workshop
 from siltstone.collections.blocking import Collection, open_collections
-from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.core.constants import Buffer
 from siltstone.core.storage.optional_verbs import create_whole
 from siltstone.store.store_assembly import storage_of
@@ -153,9 +153,7 @@ def _bulk_reads(workshop: Workshop) -> list[Figure]:
         for start in range(0, total, 1_000_000):
             ours.append(rows(min(1_000_000, total - start), start))
         ours.compact()
-        parts = [
-            str(path) for path in (place / "store").rglob("*.parquet") if path.stem in _named(ours)
-        ]
+        parts = objects_of(place, ours)
 
         def read() -> float:
             with Stopwatch() as watch:
@@ -180,10 +178,7 @@ def _compactions(workshop: Workshop) -> list[Figure]:
         with workshop.place() as place, _collection(workshop, place) as ours:
             for _ in range(RUNS):
                 ours.append(rows(run_rows))
-            named = _named(ours)
-            parts = [
-                str(path) for path in (place / "store").rglob("*.parquet") if path.stem in named
-            ]
+            parts = objects_of(place, ours)
             with Stopwatch() as watch:
                 whole = pa.concat_tables([pq.read_table(part) for part in parts])
                 ordered = whole.sort_by("key")
@@ -252,19 +247,6 @@ def _iceberg(folder: Path) -> Append:
 
 
 # --- tools ----------------------------------------------------------------------------------------
-
-
-def _named(collection: Collection) -> set[str]:
-    """Names, without their folder and ending, of the objects of the newest rows."""
-    shares = [split.share for split in collection.snapshot().splits()]
-    pieces = [
-        piece
-        for share in shares
-        if isinstance(share, SnapshotSplit)
-        for run in share.runs
-        for piece in run
-    ]
-    return {Path(piece.name).stem for piece in pieces if piece.name}
 
 
 def _opened_and_read(file: Path) -> None:

@@ -7,8 +7,6 @@ and a stream that has followed all of it comes to the last answer.
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +14,8 @@ import pyarrow as pa
 from pyarrow import compute, csv
 
 import siltstone
-from examples.flights.source import FLIGHTS, read_source, unpack
+from examples.flights.source import read_source, unpack
+from examples.flights.tours import expect, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,25 +47,6 @@ Delays = dict[str, tuple[int, int]]
 """Of each carrier, the minutes of all departures together, and how many left."""
 
 
-def main() -> None:
-    """Run all steps in a folder that is removed afterwards."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.flights.collection_tour", description=__doc__
-    )
-    parser.add_argument("--flights", type=int, default=FLIGHTS, metavar="N")
-    options = parser.parse_args()
-    if not 2 <= options.flights <= FLIGHTS:
-        parser.error(f"--flights is between 2 and {FLIGHTS}")
-    from siltstone.spark import session
-
-    spark = session(master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
-    try:
-        with tempfile.TemporaryDirectory(prefix="siltstone-tour-") as folder:
-            run(spark, Path(folder), options.flights)
-    finally:
-        spark.stop()
-
-
 def run(spark: SparkSession, folder: Path, count: int) -> None:
     """Do every step; end with an error as soon as two answers differ that must not."""
     flights = read_flights(folder, count)
@@ -88,7 +68,9 @@ def run(spark: SparkSession, folder: Path, count: int) -> None:
             print(f"   {len(first):,} flights at time {times[0]}")
             expect("the stream at first", followed(spark), delays_of(first))
 
-            print("2. The second half; then corrections, at one time, if nobody wrote meanwhile")
+            print(
+                "2. The second half; then corrections at one time, if no one else wrote meanwhile"
+            )
             appended = opened.append(second)
             done = opened.append(right, remove=wrong, expected_upper=appended.upper)
             times += [appended.time, done.time]
@@ -194,11 +176,5 @@ def show(found: list[Delays]) -> None:
         print(f"   {carrier}: {', '.join(means)} minutes")
 
 
-def expect(what: str, found: object, wanted: object) -> None:
-    """End with an error unless the two are equal."""
-    if found != wanted:
-        raise SystemExit(f"WRONG: {what}: {found} instead of {wanted}")
-
-
 if __name__ == "__main__":
-    main()
+    start("collection_tour", __doc__, run)

@@ -7,14 +7,13 @@ length that the segment had then.
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import siltstone
 from examples.flights.querying import Delays, average_delays, columns
-from examples.flights.source import FLIGHTS, read_source, unpack
+from examples.flights.source import read_source, unpack
+from examples.flights.tours import expect, start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,25 +22,6 @@ if TYPE_CHECKING:
 SEGMENT = "flights/2013"
 REPORT = "reports/delays"
 OPTIONS = {"nullValue": "NA"}
-
-
-def main() -> None:
-    """Run all steps in a folder that is removed afterwards."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.flights.spark_tour", description=__doc__
-    )
-    parser.add_argument("--flights", type=int, default=FLIGHTS, metavar="N")
-    options = parser.parse_args()
-    if not 2 <= options.flights <= FLIGHTS:
-        parser.error(f"--flights is between 2 and {FLIGHTS}")
-    from siltstone.spark import session
-
-    spark = session(master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
-    try:
-        with tempfile.TemporaryDirectory(prefix="siltstone-tour-") as folder:
-            run(spark, Path(folder), options.flights)
-    finally:
-        spark.stop()
 
 
 def run(spark: SparkSession, folder: Path, count: int) -> None:
@@ -169,11 +149,5 @@ def read_report(store: Path) -> list[bytes]:
         return segment.read(0, segment.info().length).splitlines()
 
 
-def expect(what: str, found: object, wanted: object) -> None:
-    """End with an error unless the two are equal."""
-    if found != wanted:
-        raise SystemExit(f"WRONG: {what}: {found} instead of {wanted}")
-
-
 if __name__ == "__main__":
-    main()
+    start("spark_tour", __doc__, run)

@@ -120,3 +120,31 @@ def load(spark: SparkSession, folder: Path, segment: siltstone.Segment) -> Load:
         return (reader if schema is None else reader.schema(schema)).load()
 
     return loaded
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store that no process owns."""
+    path = tmp_path_factory.mktemp("collections")
+    siltstone.init(path, containers=1)
+    return path
+
+
+@pytest.fixture(scope="module")
+def collections(place: Path) -> Iterator[siltstone.Collections]:
+    """Its collections, which nothing compacts by itself."""
+    from siltstone.collections.place import CollectionSettings
+
+    settings = CollectionSettings(garbage_delay_ms=0, compacts=False)
+    with siltstone.open_collections(place, settings=settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def gusts(
+    collections: siltstone.Collections, request: pytest.FixtureRequest
+) -> siltstone.Collection:
+    """A collection of the test's own."""
+    from tests.support.spark.collection_world import GUSTS
+
+    return collections.create(str(request.node.name), GUSTS, key=["station"], times="count")

@@ -14,9 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-import siltstone
-from siltstone.collections.blocking import Collection, Collections, open_collections
-from siltstone.collections.place import CollectionSettings
+from siltstone.collections.blocking import Collection, Collections
 from siltstone.spark.collection_options import parse_collection_sink_options
 from siltstone.spark.collection_stream_writer import CollectionStreamWriter, StreamedRows
 from siltstone.spark.data_source import SegmentSource
@@ -24,31 +22,6 @@ from tests.support.spark.collection_stream import rows_of, sums
 from tests.support.spark.collection_world import GUSTS, multiset, some_gusts
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
-
-SETTINGS = CollectionSettings(garbage_delay_ms=0, compacts=False)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a store that nobody owns."""
-    path = tmp_path_factory.mktemp("collections")
-    siltstone.init(path, containers=1)
-    return path
-
-
-@pytest.fixture(scope="module")
-def collections(place: Path) -> Iterator[Collections]:
-    with open_collections(place, settings=SETTINGS) as opened:
-        yield opened
-
-
-@pytest.fixture
-def gusts(collections: Collections, request: pytest.FixtureRequest) -> Collection:
-    """A collection of the test's own."""
-    return collections.create(
-        str(request.node.name).removeprefix("test_"), GUSTS, key=["station"], times="count"
-    )
-
 
 Follow = Callable[..., DataFrame]
 

@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 
 import siltstone
 from siltstone.collections.blocking import Collection, Collections, open_collections
-from siltstone.collections.place import CollectionSettings
 from siltstone.core.errors import CollectionSchemaError, SettingsError
 from siltstone.pipelines.compact_collection import compact_collection
 from siltstone.spark import collection
@@ -35,29 +34,6 @@ from tests.support.spark.collection_world import (
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
-
-SETTINGS = CollectionSettings(garbage_delay_ms=0, compacts=False)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a store that nobody owns."""
-    path = tmp_path_factory.mktemp("collections")
-    siltstone.init(path, containers=1)
-    return path
-
-
-@pytest.fixture(scope="module")
-def collections(place: Path) -> Iterator[Collections]:
-    with open_collections(place, settings=SETTINGS) as opened:
-        yield opened
-
-
-@pytest.fixture
-def gusts(collections: Collections, request: pytest.FixtureRequest) -> Collection:
-    """A collection of the test's own."""
-    name = str(request.node.name)
-    return collections.create(name, GUSTS, key=["station"], times="count")
 
 
 def read(spark: SparkSession, place: Path, name: str, /, **options: object) -> DataFrame:

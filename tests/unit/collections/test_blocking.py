@@ -24,19 +24,13 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.collection_choice import encode_choice
 from tests.support.collections.collections_world import SCHEMA, many_rows, pairs_of, rows
-from tests.support.memory_folder import folder_in_memory
+from tests.support.collections.store_fixtures import folder
+
+__all__ = ["folder"]
 
 GUSTS = pyarrow.schema(
     [pyarrow.field("station", pyarrow.string(), nullable=False), ("gust", pyarrow.float64())]
 )
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A store that nobody has open."""
-    with folder_in_memory(tmp_path) as made:
-        siltstone.init(made, containers=1)
-        yield made
 
 
 @pytest.fixture

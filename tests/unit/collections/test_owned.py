@@ -32,7 +32,7 @@ AT_ONCE = CollectionSettings(consensus="table", garbage_delay_ms=0, compacts=Fal
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A store whose collections are in a table, and that nobody has open."""
+    """A store whose collections are in a table, and that no process has open."""
     with folder_in_memory(tmp_path) as made:
         table_store(made)
         yield made

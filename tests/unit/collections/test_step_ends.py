@@ -97,7 +97,7 @@ async def test_parts_of_a_step_stay_until_the_next_one_is_looked_for() -> None:
         reader = await reader_of(opener)
 
         async def replaced() -> int:
-            """How many objects go when all rows were merged anew."""
+            """How many objects go when all rows were merged again."""
             await gusts.append(many_rows(500))
             await gusts.compact()
             await world.sleep(3_600)

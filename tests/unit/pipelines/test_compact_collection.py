@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,34 +12,20 @@ from typing import Any
 import pyarrow
 import pytest
 
-import siltstone
-from siltstone.collections.blocking import Collection, Collections, open_collections
-from siltstone.collections.place import CollectionSettings
+from siltstone.collections.blocking import Collection, Collections
 from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.core.errors import CollectionNotFoundError
 from siltstone.pipelines.compact_collection import CHANGED, DAMAGED, compact_collection
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import FAILED, OK, SAME, Item, ItemOutcome, Work
-from tests.support.memory_folder import folder_in_memory
+from tests.support.collections.store_fixtures import collections, folder
 
-SETTINGS = CollectionSettings(garbage_delay_ms=0, compacts=False)
+__all__ = ["collections", "folder"]
+
 RANGE = 50_000
 SCHEMA = pyarrow.schema(
     [pyarrow.field("k", pyarrow.int64(), nullable=False), ("v", pyarrow.string())]
 )
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    with folder_in_memory(tmp_path) as made:
-        siltstone.init(made, containers=1)
-        yield made
-
-
-@pytest.fixture
-def collections(folder: Path) -> Iterator[Collections]:
-    with open_collections(folder, settings=SETTINGS) as opened:
-        yield opened
 
 
 @pytest.fixture

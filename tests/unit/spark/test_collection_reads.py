@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -16,9 +15,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import siltstone
-from siltstone.collections.blocking import Collection, open_collections
+from siltstone.collections.blocking import Collection
 from siltstone.collections.blocking.collections import Collections
-from siltstone.collections.place import CollectionSettings
 from siltstone.core.errors import (
     CollectionNotFoundError,
     CollectionSchemaError,
@@ -29,7 +27,7 @@ from siltstone.core.errors import (
     StoreError,
 )
 from siltstone.spark.data_source import SegmentSource
-from tests.support.memory_folder import folder_in_memory
+from tests.support.spark.collection_fixtures import collections, folder, gusts
 from tests.support.spark.collection_world import (
     GUSTS,
     NAME,
@@ -39,25 +37,7 @@ from tests.support.spark.collection_world import (
 )
 from tests.support.spark.sink_world import sent
 
-SETTINGS = CollectionSettings(garbage_delay_ms=0, compacts=False)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    with folder_in_memory(tmp_path) as made:
-        siltstone.init(made, containers=1)
-        yield made
-
-
-@pytest.fixture
-def collections(folder: Path) -> Iterator[Collections]:
-    with open_collections(folder, settings=SETTINGS) as opened:
-        yield opened
-
-
-@pytest.fixture
-def gusts(collections: Collections) -> Collection:
-    return collections.create(NAME, GUSTS, key=["station"], times="count")
+__all__ = ["collections", "folder", "gusts"]
 
 
 def test_a_read_at_each_time_shows_the_rows_of_a_snapshot(folder: Path, gusts: Collection) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,9 +12,7 @@ import pyarrow
 import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-import siltstone
-from siltstone.collections.blocking import Collection, Collections, open_collections
-from siltstone.collections.place import CollectionSettings
+from siltstone.collections.blocking import Collection, Collections
 from siltstone.collections.upload_ticket import upload_rows
 from siltstone.core.errors import (
     CollectionNotFoundError,
@@ -24,7 +21,7 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.spark.data_source import SegmentSource
-from tests.support.memory_folder import folder_in_memory
+from tests.support.spark.collection_fixtures import collections, folder, gusts, parts, shown
 from tests.support.spark.collection_world import (
     GUSTS,
     NAME,
@@ -33,27 +30,10 @@ from tests.support.spark.collection_world import (
     some_gusts,
 )
 
-SETTINGS = CollectionSettings(garbage_delay_ms=0, compacts=False)
+__all__ = ["collections", "folder", "gusts"]
+
 STATION, GUST = StructField("station", StringType()), StructField("gust", DoubleType())
 FRAME = StructType([STATION, GUST])
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    with folder_in_memory(tmp_path) as made:
-        siltstone.init(made, containers=1)
-        yield made
-
-
-@pytest.fixture
-def collections(folder: Path) -> Iterator[Collections]:
-    with open_collections(folder, settings=SETTINGS) as opened:
-        yield opened
-
-
-@pytest.fixture
-def gusts(collections: Collections) -> Collection:
-    return collections.create(NAME, GUSTS, key=["station"], times="count")
 
 
 def frame(count: int, first: int = 0) -> pyarrow.RecordBatch:
@@ -62,14 +42,6 @@ def frame(count: int, first: int = 0) -> pyarrow.RecordBatch:
     return pyarrow.RecordBatch.from_arrays(
         [column.combine_chunks() for column in columns], names=GUSTS.names
     )
-
-
-def shown(gusts: Collection) -> Counter[tuple[Any, ...]]:
-    return multiset(gusts.snapshot().to_arrow())
-
-
-def parts(folder: Path) -> int:
-    return len(list(folder.rglob("*.parquet")))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,9 +11,7 @@ import pyarrow
 import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-import siltstone
-from siltstone.collections.blocking import Collection, Collections, open_collections
-from siltstone.collections.place import CollectionSettings
+from siltstone.collections.blocking import Collection, Collections
 from siltstone.core.errors import (
     BookmarkFencedError,
     CollectionDroppedError,
@@ -29,30 +26,12 @@ from siltstone.core.errors import (
 )
 from siltstone.spark.collection_stream import CollectionStreamReader
 from siltstone.spark.data_source import SegmentSource
-from tests.support.memory_folder import folder_in_memory
+from tests.support.spark.collection_fixtures import collections, folder, gusts
 from tests.support.spark.collection_stream import CollectionStreamByHand, rows_of, sums
 from tests.support.spark.collection_world import GUSTS, NAME, multiset, some_gusts
 from tests.support.spark.sink_world import sent
 
-SETTINGS = CollectionSettings(garbage_delay_ms=0, compacts=False)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    with folder_in_memory(tmp_path) as made:
-        siltstone.init(made, containers=1)
-        yield made
-
-
-@pytest.fixture
-def collections(folder: Path) -> Iterator[Collections]:
-    with open_collections(folder, settings=SETTINGS) as opened:
-        yield opened
-
-
-@pytest.fixture
-def gusts(collections: Collections) -> Collection:
-    return collections.create(NAME, GUSTS, key=["station"], times="count")
+__all__ = ["collections", "folder", "gusts"]
 
 
 def rows_at(gusts: Collection, as_of: int | None = None) -> object:

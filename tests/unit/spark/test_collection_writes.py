@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow
 import pytest
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
-import siltstone
-from siltstone.collections.blocking import Collection, Collections, open_collections
-from siltstone.collections.place import CollectionSettings
+from siltstone.collections.blocking import Collection, Collections
 from siltstone.core.errors import (
     BatchExpiredError,
     CollectionNotFoundError,
@@ -25,7 +22,7 @@ from siltstone.spark.collection_options import (
     CollectionWriteOptions,
     parse_collection_write_options,
 )
-from tests.support.memory_folder import folder_in_memory
+from tests.support.spark.collection_fixtures import collections, folder, gusts, parts, shown
 from tests.support.spark.collection_world import (
     GUSTS,
     NAME,
@@ -34,41 +31,16 @@ from tests.support.spark.collection_world import (
     some_gusts,
 )
 
-SETTINGS = CollectionSettings(garbage_delay_ms=0, compacts=False)
+__all__ = ["collections", "folder", "gusts"]
+
 STATION, GUST = StructField("station", StringType()), StructField("gust", DoubleType())
 FRAME = StructType([GUST, STATION])
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    with folder_in_memory(tmp_path) as made:
-        siltstone.init(made, containers=1)
-        yield made
-
-
-@pytest.fixture
-def collections(folder: Path) -> Iterator[Collections]:
-    with open_collections(folder, settings=SETTINGS) as opened:
-        yield opened
-
-
-@pytest.fixture
-def gusts(collections: Collections) -> Collection:
-    return collections.create(NAME, GUSTS, key=["station"], times="count")
 
 
 def spark_batch(count: int, first: int = 0) -> pyarrow.RecordBatch:
     """Rows in the form, and in the order of columns, that Spark gives them."""
     (batch,) = some_gusts(count, first).select(["gust", "station"]).to_batches()
     return pyarrow.RecordBatch.from_arrays(batch.columns, names=["gust", "station"])
-
-
-def shown(gusts: Collection) -> object:
-    return multiset(gusts.snapshot().to_arrow())
-
-
-def parts(folder: Path) -> int:
-    return len(list(folder.rglob("*.parquet")))
 
 
 def test_all_tasks_of_a_job_are_appended_at_one_time(folder: Path, gusts: Collection) -> None:

@@ -275,21 +275,21 @@ def dying(
     return lambda: monkeypatch.setattr(module, name, make)
 
 
-@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("after", [False, True])
 def test_a_restore_that_died_anywhere_continues(
     folder: Path,
     place: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    behind: bool,
+    after: bool,
 ) -> None:
     before = history(folder)
     create_backup(folder, place)
     target = tmp_path / "new"
     deaths = 0
     for number in range(0, 120, 2):
-        mortal = Mortal(number, after=behind)
+        mortal = Mortal(number, after=after)
         ends = [
             dying(monkeypatch, store_assembly, "load_chunk_storage", mortal),
             dying(monkeypatch, prefilled_init, "storage_at", mortal),
@@ -306,14 +306,14 @@ def test_a_restore_that_died_anywhere_continues(
     assert history(target) == before
 
 
-@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("after", [False, True])
 def test_a_backup_that_died_anywhere_is_made_by_the_next_call(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, behind: bool
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool
 ) -> None:
     before = history(folder)
     for number in range(0, 40, 3):
         place = tmp_path / f"backups-{number}"
-        mortal = Mortal(number, after=behind)
+        mortal = Mortal(number, after=after)
         alive = dying(monkeypatch, place_settings, "load_chunk_storage", mortal)
         died = False
         try:
