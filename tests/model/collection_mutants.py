@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from tests.simulation.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
-PLAY = "from tests.model.test_collection_states import play; play(600, 60, shrinks=False)"
+PLAY = "from tests.model.test_collection_states import play; play(4000, 60, shrinks=False)"
 STATE = "collections/state/"
 
 MUTANTS = (
@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "since reaches the upper",
         f"{STATE}frontiers.py",
-        "asked = max(0, state.upper - state.history)",
-        "asked = state.upper",
+        "asked = max(0, upper - state.history)",
+        "asked = upper",
     ),
     Mutant(
         "a reader goes back",
@@ -90,8 +90,8 @@ MUTANTS = (
     Mutant(
         "a reader begins below the since",
         f"{STATE}readers.py",
-        "        if since < state.since:\n",
-        "        if False:\n",
+        "        check_kept(state, since)\n",
+        "",
     ),
     Mutant(
         "a row is dropped although a command has just renewed it",

@@ -161,8 +161,8 @@ APPEND_MUTANTS = (
     _collections(
         "a batch can be appended twice",
         "collections/state/uploads.py",
-        "    return replace(state, writers={**state.writers, **moved}) if moved else state\n",
-        "    return state\n",
+        "replace(row, hold=max(row.hold, beyond[row.id]))",
+        "replace(row, hold=row.hold)",
     ),
     _collections(
         "a merge advances times beyond the since",
@@ -197,11 +197,11 @@ APPEND_MUTANTS = (
     _collections(
         "garbage goes after the entry that says so",
         "collections/garbage.py",
-        """        await self._objects.delete(garbage.parts)
-        return garbage.through""",
+        """        await self._delete(garbage.parts)
+        return garbage.through, len(garbage.parts)""",
         """        await self._shared.run(partial(note_collected, through=garbage.through))
-        await self._objects.delete(garbage.parts)
-        return garbage.through""",
+        await self._delete(garbage.parts)
+        return garbage.through, len(garbage.parts)""",
     ),
 )
 

@@ -62,6 +62,8 @@ class PowerCut(FileLayer):
         self._disk: dict[int, DurableFile] = {}
         self._inside: set[int] = set()
         self._pins: dict[int, int] = {}
+        self._generations: dict[int, int] = {}
+        self._learned = 0
         self._renames: dict[tuple[int, str], int] = {}
         self._rename_count = 0
         weakref.finalize(self, _close_all, self._pins)
@@ -195,11 +197,13 @@ class PowerCut(FileLayer):
                 self._record(fd).mode = modes.S_IMODE(os.fstat(fd).st_mode)
 
     def identity(self, fd: int) -> tuple[int, ...] | None:
-        """The number: what is known stays open, so no other file gets it."""
+        """The number, and a generation of the model's own: a number may be used again."""
         with self._guard:
             super().identity(fd)
             status = os.fstat(fd)
-            return (status.st_dev, status.st_ino) if fd in self._inside else None
+            if fd not in self._inside:
+                return None
+            return status.st_dev, status.st_ino, self._generations[status.st_ino]
 
     def rename(
         self,
@@ -236,6 +240,8 @@ class PowerCut(FileLayer):
             os.close(pin)
             return status.st_ino
         self._pins[status.st_ino] = pin
+        self._learned += 1
+        self._generations[status.st_ino] = self._learned
         record = DurableFile(
             is_folder=modes.S_ISDIR(status.st_mode), mode=modes.S_IMODE(status.st_mode)
         )
@@ -265,6 +271,7 @@ class PowerCut(FileLayer):
             if number not in used and os.fstat(pin).st_nlink == 0:
                 os.close(self._pins.pop(number))
                 del self._disk[number]
+                del self._generations[number]
 
     def _store(self, record: DurableFile, fd: int) -> None:
         """Write what is dirty to the disk; a page that a failed sync lost counts as clean."""

@@ -228,3 +228,17 @@ def test_a_released_disk_holds_nothing_open(disk: PowerCut) -> None:
     assert len(os.listdir("/proc/self/fd")) > before
     other.release()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_number_that_is_used_again_is_another_file(disk: PowerCut) -> None:
+    seen: list[tuple[int, ...] | None] = []
+    for _ in range(20):
+        disk.mkdir(str(disk.root / "folder"))
+        sync_folder(disk, str(disk.root))
+        fd = disk.open(str(disk.root / "folder"), os.O_RDONLY)
+        seen.append(disk.identity(fd))
+        disk.close(fd)
+        disk.rmdir(str(disk.root / "folder"))
+        sync_folder(disk, str(disk.root))
+    assert None not in seen
+    assert len(set(seen)) == len(seen)
