@@ -25,14 +25,13 @@ from services.s3_server import S3Server
 from siltstone.collections.blocking import open_collections
 from tests.support.kill.collection_child import NAME, SCHEMA, SETTINGS, Work
 from tests.support.kill.collections_left import Names, clear_up, compare
-from tests.support.kill.nursery import Nursery, Process
+from tests.support.kill.nursery import Nursery
+from tests.support.kill.slots import Slots
 from tests.support.memory_folder import folder_in_memory
 from tests.support.services.s3_services import new_bucket, options_of
 from tests.support.soak import share_of
 
 SLOTS = 4
-OPENS_WITHIN_S = 60.0
-WORKS_WITHIN_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,10 @@ def nursery() -> Iterator[Nursery]:
 
 
 class Workers:
-    """Four processes, each of which is followed by another one when it is killed.
+    """Four processes, and what they acknowledged.
 
     Attributes:
+        slots: the processes.
         acknowledged: the time of each append, by writer and sequence.
         count: how many appends that are.
     """
@@ -71,50 +71,30 @@ class Workers:
     def __init__(
         self, nursery: Nursery, store: Path, pause_s: float, chance: random.Random
     ) -> None:
-        self._nursery = nursery
         self._store = store
         self._pause_s = pause_s
         self._chance = chance
-        self._processes: dict[int, Process] = {}
+        self.slots = Slots(nursery, self._request, self._take)
         self.acknowledged: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self.count = 0
-
-    def start(self, slot: int) -> None:
-        work = Work(str(self._store), slot, self._chance.randrange(2**32), self._pause_s)
-        self._processes[slot] = self._nursery.start(work.encode())
-
-    def kill(self, slot: int) -> None:
-        process = self._processes.pop(slot)
-        with process:
-            process.kill()
-            self._take(process.reports())
-
-    def wait_until_open(self, slot: int) -> None:
-        self._take(self._processes[slot].until("o", OPENS_WITHIN_S))
 
     def work(self, appends: int) -> None:
         """Let them make so many appends together, and a moment more."""
         wanted = self.count + appends
-        end = time.monotonic() + WORKS_WITHIN_S
-        while self.count < wanted:
-            assert time.monotonic() < end, "nothing is appended"
-            for process in self._processes.values():
-                self._take(process.reports(0.01))
+        self.slots.work_until(lambda: self.count >= wanted)
         time.sleep(self._chance.random() / 50)
 
-    def end(self) -> None:
-        for slot in list(self._processes):
-            self.kill(slot)
+    def _request(self, slot: int) -> bytes:
+        return Work(str(self._store), slot, self._chance.randrange(2**32), self._pause_s).encode()
 
-    def _take(self, reports: list[list[Any]]) -> None:
-        for kind, *facts in reports:
-            assert kind != "e", facts
-            if kind == "a":
-                slot, sequence, told_time, repeated = facts
-                assert not repeated, "a writer continues after its last sequence"
-                assert sequence not in self.acknowledged[slot]
-                self.acknowledged[slot][sequence] = told_time
-                self.count += 1
+    def _take(self, kind: str, facts: list[Any]) -> None:
+        assert kind != "e", facts
+        if kind == "a":
+            slot, sequence, told_time, repeated = facts
+            assert not repeated, "a writer continues after its last sequence"
+            assert sequence not in self.acknowledged[slot]
+            self.acknowledged[slot][sequence] = told_time
+            self.count += 1
 
 
 def kill_rounds(nursery: Nursery, store: Path, names: Names, rounds: Rounds, seed: int) -> None:
@@ -123,19 +103,16 @@ def kill_rounds(nursery: Nursery, store: Path, names: Names, rounds: Rounds, see
         collections.create(NAME, SCHEMA, key=["writer", "sequence"], times="count")
     workers = Workers(nursery, store, rounds.pause_s, chance)
     try:
-        for slot in range(SLOTS):
-            workers.start(slot)
-        for slot in range(SLOTS):
-            workers.wait_until_open(slot)
+        workers.slots.start_all(SLOTS)
         for number in range(rounds.count):
             workers.work(chance.randrange(1, rounds.appends_max))
             slot = number % SLOTS
-            workers.kill(slot)
-            workers.start(slot)
+            workers.slots.kill(slot)
+            workers.slots.start(slot)
             if chance.random() < 0.8:  # or the next one dies while this one opens
-                workers.wait_until_open(slot)
+                workers.slots.wait_until_open(slot)
     finally:
-        workers.end()
+        workers.slots.end()
     with open_collections(store, settings=SETTINGS) as collections:
         collection = collections.collection(NAME)
         compare(collection, workers.acknowledged, chance)

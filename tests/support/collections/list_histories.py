@@ -1,21 +1,12 @@
-"""Processes that read lists in a collection and append to them, and what they saw of it.
-
-The list of a key is one row, which an append replaces. So each list that is ever read has to begin
-with each one that was there before it, and its last element tells which transaction was seen.
-"""
+"""Processes on virtual time that read lists and append to them, and what they saw of it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from random import Random
-from typing import Any, Final
+from typing import Any
 
-import pyarrow
-
-from siltstone.collections.async_collection import AsyncCollection
-from siltstone.collections.async_subscription import AsyncSubscription
 from siltstone.core.errors import (
     ChunkError,
     ConditionFailedError,
@@ -27,67 +18,30 @@ from siltstone.core.errors import (
 from siltstone.testing.faults.faulty_chunk_storage import Fate, Plan, StorageCall
 from siltstone.testing.virtual_time import jittered
 from tests.support.collections.collections_world import NAME, CollectionsWorld, Opener
+from tests.support.collections.list_reader import HISTORY, KEYS, LISTS, ListReader, last_of
 from tests.support.oracles.isolation import End, Transaction
-
-LISTS: Final = pyarrow.schema(
-    [pyarrow.field("k", pyarrow.string(), nullable=False), pyarrow.field("list", pyarrow.string())]
-)
-KEYS: Final = ("x", "y", "z")
-HISTORY: Final = 25
-"""Times that the collection keeps."""
-
-Lists = dict[str, str]
-"""Elements of each list that is not empty, with a comma after each."""
 
 
 class Node:
-    """One process, and what it was told of all changes since it began.
+    """One process, and what it reads.
 
     Args:
         opener: the process.
-        collection: that it has open.
-        changes: since it began.
+        reader: what it reads.
     """
 
-    def __init__(
-        self, opener: Opener, collection: AsyncCollection, changes: AsyncSubscription
-    ) -> None:
+    def __init__(self, opener: Opener, reader: ListReader) -> None:
         self.opener = opener
-        self.collection = collection
-        self._changes = changes
-        self._told: list[tuple[str, str, int, int]] = []
-        self._upper = -1
+        self.reader = reader
+        self.collection = reader.collection
 
     @classmethod
     async def begun(cls, world: CollectionsWorld, plan: Plan) -> Node:
         """A process that begins to follow the collection."""
         opener = world.open()
-        collection = await opener.collection()
-        node = cls(opener, collection, await collection.subscribe())
+        reader = await ListReader.begun(await opener.collection())
         opener.storage.plan = plan
-        return node
-
-    async def followed(self, upper: int) -> Lists:
-        """The lists before a frontier, by the changes that were told."""
-        while self._upper < upper:
-            changes = await anext(self._changes)
-            self._told += [
-                (row["k"], row["list"], row["_time"], row["_diff"])
-                for row in changes.to_arrow().to_pylist()
-            ]
-            self._upper = changes.upper
-        return lists_of((k, text, diff) for k, text, time, diff in self._told if time < upper)
-
-    async def read(self, upper: int, middle: int) -> Lists:
-        """The lists before a frontier: rows at a time, and the changes after it."""
-        rows = await (await self.collection.snapshot(middle, diffs=True)).to_arrow()
-        counts = [(row["k"], row["list"], row["_diff"]) for row in rows.to_pylist()]
-        async with await self.collection.listen(middle + 1, until=upper, lease=False) as rest:
-            async for changes in rest:
-                counts += [
-                    (row["k"], row["list"], row["_diff"]) for row in changes.to_arrow().to_pylist()
-                ]
-        return lists_of(counts)
+        return cls(opener, reader)
 
 
 class ListClients:
@@ -140,9 +94,11 @@ class ListClients:
         info = await node.collection.info()
         assert info.upper is not None
         middle = chance.randint(info.since, info.upper - 1)
-        lists = await node.read(info.upper, middle)
+        lists = await node.reader.read(info.upper, middle)
         self.lists += lists.items()
-        assert lists == await node.followed(info.upper), "rows and changes, and changes alone"
+        assert lists == await node.reader.followed(info.upper), (
+            "rows and changes, and changes alone"
+        )
         keys = chance.sample(KEYS, chance.randint(1, 3))
         writes = chance.sample(keys, chance.randint(0, len(keys)))
         old = [{"k": key, "list": lists[key]} for key in writes if key in lists]
@@ -201,20 +157,3 @@ class ListClients:
     def _next_moment(self) -> int:
         self._moment += 1
         return self._moment
-
-
-def lists_of(counted: Iterable[tuple[str, str, int]]) -> Lists:
-    """The lists of rows with their diffs; each key has one row at most, and that once."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for key, text, diff in counted:
-        counts[key, text] += diff
-    there = {row: count for row, count in counts.items() if count}
-    assert set(there.values()) <= {1}, there
-    lists = dict(there)
-    assert len({key for key, _ in lists}) == len(lists), there
-    return dict(sorted(lists))
-
-
-def last_of(text: str | None) -> str | None:
-    """The last element of a list; ``None`` where it is empty."""
-    return None if text is None else text.split(",")[-2]
