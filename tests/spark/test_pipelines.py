@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 from uuid import uuid4
 
+import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
 import siltstone
+from siltstone.collections.place import CollectionSettings
 from siltstone.container.compact.compaction import CompactionRules
 from siltstone.core.errors import SettingsError
+from siltstone.pipelines import work as pipeline_work
 from siltstone.pipelines.compact import compact
 from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.export import export, plan_export
@@ -22,6 +25,7 @@ from siltstone.pipelines.export_layout import Form, Records
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.scrub import DAMAGED, MISSING, scrub
+from siltstone.pipelines.scrub_collections import scrub_collections
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.verify_export import plan_verify_export, verify_export
@@ -62,7 +66,11 @@ def jobs(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession:
 
 def outcomes(folder: Path, executor: Executor) -> list[ItemOutcome]:
     with store_view(folder) as view:
-        return sorted(scrub(view, executor), key=lambda outcome: outcome.subject)
+        return by_subject(scrub(view, executor))
+
+
+def by_subject(outcomes: Iterable[ItemOutcome]) -> list[ItemOutcome]:
+    return sorted(outcomes, key=lambda outcome: outcome.subject)
 
 
 def test_a_scrub_finds_the_same_on_threads_and_in_tasks(
@@ -83,6 +91,35 @@ def test_a_scrub_finds_the_same_on_threads_and_in_tasks(
     assert local == tasks
     wrong = {outcome.subject: outcome.status for outcome in tasks if outcome.status != OK}
     assert wrong == {names[2]: DAMAGED, names[3]: MISSING}
+
+
+def test_tasks_read_the_objects_of_one_collection(
+    jobs_folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where a run continues an earlier one, those that are left."""
+    monkeypatch.setattr(pipeline_work, "PACK_BYTES_MIN", 1_000)
+    columns = pyarrow.schema([("n", pyarrow.int64())])
+    settings = CollectionSettings(compacts=False)
+    with siltstone.open_collections(jobs_folder, settings=settings) as collections:
+        made = collections.create(uuid4().hex, columns, key=["n"], times="count")
+        for number in range(12):
+            made.append(pyarrow.table({"n": range(number, number + 2_000)}))
+        parts = {one for one in collections.stored_parts() if made.info().id in one}
+        try:
+            flip(jobs_folder / "chunks" / min(parts), 77)
+            with store_view(jobs_folder) as view:
+                executor = SparkExecutor(spark, threads=3)
+                tasks = list(scrub_collections(view, executor))
+                local = list(scrub_collections(view, LocalExecutor(2)))
+                done = {one.subject: one.length for one in tasks if one.status == OK}
+                again = list(scrub_collections(view, executor, done))
+        finally:
+            collections.drop(made.name)
+    assert len(parts) == 12
+    assert by_subject(tasks) == by_subject(local)
+    wrong = {one.subject: one.status for one in tasks if one.status != OK}
+    assert wrong == {min(parts): DAMAGED}
+    assert {one.subject for one in again} == {min(parts), "collections/"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pyarrow
 import pytest
 
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
+from siltstone.pipelines import work as pipeline_work
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub_collections import scrub_collections
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.whole_objects import ObjectItem
-from siltstone.pipelines.work import ItemOutcome
+from siltstone.pipelines.work import Item, ItemOutcome, Work
 from tests.support.collections.stored_objects import objects, paths
 from tests.support.stores import flip
 
@@ -141,6 +143,42 @@ def test_each_object_of_rows_is_read_once(store: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(NfsChunkStorage, "read_into", noted)
     assert wrong(store) == {}
     assert +read == Counter(name for name in objects(store) if "/parts/" in name)
+
+
+class Noting(LocalExecutor):
+    """Notes what each task is to read."""
+
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
+        self.packs = [[cast("ObjectItem", item) for item in pack] for pack in packs]
+        return super().run(work, self.packs)
+
+
+def test_all_workers_have_a_share_of_the_objects_of_one_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a run continues an earlier one: of what that one left."""
+    monkeypatch.setattr(pipeline_work, "PACK_BYTES_MIN", 1_000)
+    settings = siltstone.init(tmp_path / "store")
+    siltstone.open(settings).close()
+    with settings.open("a", encoding="utf-8") as file:
+        file.write("\ncollections:\n  compaction: off\n")
+    with siltstone.open_collections(settings) as collections:
+        made = collections.create("one", SCHEMA, key=["n"], times="count")
+        rows = (pyarrow.table({"n": range(number, number + 2_000)}) for number in range(24))
+        for table in rows:
+            made.append_batches([made.batch(table)])
+    done: dict[str, int] = {}
+    for left in (24, 12, 0):
+        with store_view(tmp_path / "store") as view, closing(Noting(threads=4)) as executor:
+            found = list(scrub_collections(view, executor, done))
+            assert {one.status for one in found} == {"ok"}
+            names = [item.name for pack in executor.packs for item in pack]
+            assert len(names) == len(set(names)) == left
+            assert not set(names) & done.keys()
+            shares = [sum(item.size for item in pack) for pack in executor.packs]
+            assert not shares or len(shares) >= 2 * executor.workers
+            assert max(shares, default=0) <= sum(shares) / executor.workers
+        done |= {one.subject: one.length for one in found[:12]}
 
 
 def test_an_item_is_as_large_as_its_object() -> None:
