@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -106,11 +107,12 @@ class Session:
             raise click.UsageError("--takeover and --dry-run exclude each other")
         return self.open_reader()
 
-    def open_collections(self, *, reads: bool = False) -> Collections:
+    def open_collections(self, *, reads: bool = False) -> AbstractContextManager[Collections]:
         """Open the collections of the store, which claims nothing.
 
         Args:
-            reads: the verb changes nothing, so a store on a URL needs no settings here.
+            reads: the verb changes nothing, so a store on a URL needs no settings here, and those
+                in a table are read next to the owner of the store.
 
         Raises:
             click.ClickException: their package is not installed.
@@ -118,10 +120,15 @@ class Session:
         try:
             from siltstone.collections import rows  # says what to install
             from siltstone.collections.blocking import open_collections
+            from siltstone.collections.blocking.read_collections import collections_to_read
         except ImportError as error:
             raise click.ClickException(str(error)) from error
         del rows
-        path = self.for_reading()[0] if reads else self.store_path()
+        if reads:
+            path, recover = self.for_reading()
+            _log.info("reads the collections of the store %s", path)
+            return collections_to_read(path, recover)
+        path = self.store_path()
         _log.info("opens the collections of the store %s", path)
         return open_collections(path)
 

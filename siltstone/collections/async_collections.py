@@ -65,7 +65,8 @@ async def open_async_collections(
 
     By a path, any number of processes may have them open, next to an owner of the store: nothing
     is claimed. Where ``collections.consensus`` is ``table``, they belong to the owner of the store,
-    who gives the open store. The store closes them before it closes itself.
+    who gives the open store; one that is open read-only shows them, without leases, and what would
+    change them is a ``ReadOnlyError``. The store closes them before it closes itself.
 
     Args:
         store: a settings file, the folder that holds ``siltstone.yaml``, or an open store.
@@ -79,7 +80,6 @@ async def open_async_collections(
         CapabilityError: long-term storage has no whole creates.
         CollectionError: the store's collections use another consensus; or one with an owner, and
             a path was given; or one without, and an open store was given.
-        ReadOnlyError: the open store is read-only.
         ChunkError: long-term storage did not answer.
         LogError: the log of the open store refused, or did not answer.
     """

@@ -1,4 +1,4 @@
-"""How the owner of a store reaches collections that are in a table of the store."""
+"""How the owner of a store, or a reader of it, reaches collections in a table of the store."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from functools import partial
 from siltstone.collections.consensus.table import TableConsensus
 from siltstone.collections.consensus.table_keys import TABLE_NAME
 from siltstone.collections.consensus.table_plugin import TABLE
+from siltstone.collections.consensus.table_reader import TableReaderConsensus
 from siltstone.collections.opened_place import place_with, storage_for
 from siltstone.collections.place import CollectionPlace, CollectionSettings, collection_settings
-from siltstone.core.errors import ClosedError, CollectionError, ReadOnlyError
+from siltstone.collections.unchanged_storage import UnchangedStorage
+from siltstone.core.errors import ClosedError, CollectionError
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.store_assembly import OPEN_POOL, Assembly
-from siltstone.store.system_table import system_table
+from siltstone.store.system_table import SystemTable, system_table
 
 
 async def owned_place(store: AsyncStore, chosen: CollectionSettings | None) -> CollectionPlace:
     """Return a place with a client of its own, next to an open store, on whose loop it is used.
 
     Args:
-        store: stays open for as long as the place is used.
+        store: stays open for as long as the place is used. Where it is open to be read only,
+            nothing of the place can be changed.
         chosen: how this process uses collections; ``None`` means as the settings file says.
 
     Raises:
-        ReadOnlyError: the store is open to be read only.
         ClosedError: it was closed.
         StoreError: its container that has the table is not open here.
         CollectionError: the store's collections are not in a table, so no owner is needed.
@@ -34,8 +36,6 @@ async def owned_place(store: AsyncStore, chosen: CollectionSettings | None) -> C
     """
     if store.closed:
         raise ClosedError("the store was closed")
-    if store.read_only:
-        raise ReadOnlyError("collections in a table are opened by the owner of the store")
     assembly = store._parts
     assert isinstance(assembly, Assembly), "it was opened by its settings"
     settings = chosen or collection_settings(assembly.settings)
@@ -47,12 +47,20 @@ async def owned_place(store: AsyncStore, chosen: CollectionSettings | None) -> C
         )
     opened = partial(storage_for, assembly, settings)
     storage = await run_whole(store.environment, OPEN_POOL, opened, lambda one: one.close())
+    if store.read_only:
+        storage = UnchangedStorage(storage)
     try:
-        system = await system_table(store, TABLE_NAME)
+        consensus = await _consensus(store)
     except BaseException:
         storage.close()
         raise
-    consensus = TableConsensus(
-        system.table, asyncio.get_running_loop(), store.environment, system.flush
-    )
     return place_with(assembly, settings, storage, consensus, store.environment)
+
+
+async def _consensus(store: AsyncStore) -> TableConsensus:
+    loop = asyncio.get_running_loop()
+    if store.read_only:
+        seen = SystemTable(store, TABLE_NAME)
+        return TableReaderConsensus(seen.table, loop, store.environment, seen.look)
+    system = await system_table(store, TABLE_NAME)
+    return TableConsensus(system.table, loop, store.environment, system.flush)

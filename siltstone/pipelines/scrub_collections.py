@@ -67,9 +67,9 @@ def scrub_collections(
     if not store_has_collections(view.path, view.uuid):
         return
     try:
-        from siltstone.collections.blocking import open_collections
+        from siltstone.collections.blocking.read_collections import collections_to_read
 
-        with open_collections(view.path) as collections:
+        with collections_to_read(view.path) as collections:
             yield from _scrubbed(view, collections, executor, done or {}, rate)
     except (SiltstoneError, ImportError) as error:
         yield ItemOutcome(subject=COLLECTIONS_PREFIX, status=FAILED, message=str(error))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.constants import container_of
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.async_table import AsyncTable
+
+if TYPE_CHECKING:
+    from siltstone.container.reader.read_container import ReadContainer
 
 
 def close_before(store: AsyncStore, user: AsyncClosing) -> None:
@@ -14,7 +19,7 @@ def close_before(store: AsyncStore, user: AsyncClosing) -> None:
 
 
 class SystemTable:
-    """A table of a store that is open here to own it. Made by ``system_table``.
+    """A table of a store that is open here. Made by ``system_table``, or to read what is there.
 
     Attributes:
         table: a handle to it.
@@ -28,6 +33,15 @@ class SystemTable:
     async def create(self) -> None:
         """Make it, unless it is there."""
         await self._slot.container.create_table(self.table.name, exist_ok=True, reserved=True)
+
+    async def look(self) -> None:
+        """Let a store that is open to be read only show all that was acknowledged in it before.
+
+        Raises:
+            ChunkError, LogError: they did not answer.
+        """
+        reader = cast("ReadContainer", self._slot.container)
+        await reader.refresh()
 
     async def flush(self) -> None:
         """Bring what is acknowledged in it to long-term storage.

@@ -76,6 +76,8 @@ class TableConsensus:
         loop: of the store.
         environment: gives randomness.
         flush: brings what is acknowledged in the table to long-term storage.
+        prove: lets what is read after it be the newest; ``None`` means a put, after which no other
+            owner was ahead.
     """
 
     def __init__(
@@ -84,11 +86,13 @@ class TableConsensus:
         loop: asyncio.AbstractEventLoop,
         environment: Environment,
         flush: Callable[[], Awaitable[None]],
+        prove: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._table = table
         self._loop = loop
         self._environment = environment
         self._flush = flush
+        self._prove = self._proof_put if prove is None else prove
 
     def keys(self) -> Iterator[bytes]:
         """``Consensus.keys``: one scan."""
@@ -169,8 +173,11 @@ class TableConsensus:
 
     async def _proved(self, look: Callable[[], Awaitable[T]]) -> T:
         """Look after a put was acknowledged, so that no other owner was ahead of it."""
-        await self._table.put(PROOF_KEY, b"")
+        await self._prove()
         return await look()
+
+    async def _proof_put(self) -> None:
+        await self._table.put(PROOF_KEY, b"")
 
     async def _put(self, collection_id: bytes, rollup: Rollup, state: bytes) -> None:
         for index, start in enumerate(range(0, len(state), PIECE_BYTES)):

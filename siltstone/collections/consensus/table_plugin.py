@@ -30,8 +30,8 @@ def siltstone_consensus(
         return None
     checked_settings(TABLE, settings, _no_settings())
     raise CollectionError(
-        "collections of this store are in a table of its owner: open the store there, and give it "
-        "to open_collections in place of the path",
+        "collections of this store are in a table of its owner: open the store there, or anywhere "
+        "with read_only=True to read them, and give it to open_collections in place of the path",
         consensus=TABLE,
     )
 

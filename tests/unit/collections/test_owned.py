@@ -16,7 +16,6 @@ from siltstone.collections.place import CollectionSettings
 from siltstone.core.errors import (
     ClosedError,
     CollectionError,
-    ReadOnlyError,
     SegmentNameError,
     SiltstoneError,
     UpperMismatchError,
@@ -150,15 +149,6 @@ def test_an_open_store_is_refused_where_the_collections_have_no_owner(tmp_path: 
         pytest.raises(CollectionError, match="uses=objects wanted=table"),
     ):
         open_collections(store)
-
-
-def test_a_reader_of_the_store_is_refused(folder: Path) -> None:
-    with (
-        siltstone.open(folder),
-        siltstone.open(folder, read_only=True) as reader,
-        pytest.raises(ReadOnlyError, match="by the owner"),
-    ):
-        open_collections(reader)
 
 
 def test_no_application_reaches_the_table(folder: Path) -> None:
