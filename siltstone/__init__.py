@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from siltstone.collections.blocking import open_collections as open_collections
     from siltstone.collections.collection_info import CollectionInfo as CollectionInfo
     from siltstone.collections.entry_view import CollectionEntry as CollectionEntry
+    from siltstone.collections.row_imports import CollectionImport as CollectionImport
+    from siltstone.collections.sources.any_source import table_source as table_source
+    from siltstone.collections.sources.table_source import TableSource as TableSource
     from siltstone.collections.splits import CollectionSplit as CollectionSplit
     from siltstone.collections.splits import read_split as read_split
     from siltstone.container.health.monitor import ContainerHealth as ContainerHealth
@@ -97,6 +100,7 @@ if TYPE_CHECKING:
     from siltstone.core.errors import CollectionNotFoundError as CollectionNotFoundError
     from siltstone.core.errors import CollectionSchemaError as CollectionSchemaError
     from siltstone.core.errors import CollectionSequenceError as CollectionSequenceError
+    from siltstone.core.errors import CollectionSourceError as CollectionSourceError
     from siltstone.core.errors import ConditionFailedError as ConditionFailedError
     from siltstone.core.errors import CorruptDataError as CorruptDataError
     from siltstone.core.errors import FencedError as FencedError
@@ -237,6 +241,9 @@ _PLACES = {
     "Collection": (f"{_COLLECTIONS}.blocking", "Collection"),
     "CollectionBookmark": (f"{_COLLECTIONS}.blocking", "CollectionBookmark"),
     "CollectionSnapshot": (f"{_COLLECTIONS}.blocking", "CollectionSnapshot"),
+    "CollectionImport": (f"{_COLLECTIONS}.row_imports", "CollectionImport"),
+    "TableSource": (f"{_COLLECTIONS}.sources.table_source", "TableSource"),
+    "table_source": (f"{_COLLECTIONS}.sources.any_source", "table_source"),
     "CollectionSplit": (f"{_COLLECTIONS}.splits", "CollectionSplit"),
     "CollectionWriter": (f"{_COLLECTIONS}.blocking", "CollectionWriter"),
     "read_split": (f"{_COLLECTIONS}.splits", "read_split"),
@@ -294,6 +301,7 @@ __all__ = [
     "CollectionEntry",
     "CollectionError",
     "CollectionExistsError",
+    "CollectionImport",
     "CollectionInfo",
     "CollectionLimitError",
     "CollectionMovedError",
@@ -301,6 +309,7 @@ __all__ = [
     "CollectionSchemaError",
     "CollectionSequenceError",
     "CollectionSnapshot",
+    "CollectionSourceError",
     "CollectionSplit",
     "CollectionWriter",
     "Collections",
@@ -385,6 +394,7 @@ __all__ = [
     "TableExistsError",
     "TableNotFoundError",
     "TableSnapshot",
+    "TableSource",
     "TableTruncatedError",
     "TableUpdate",
     "TableValue",
@@ -402,6 +412,7 @@ __all__ = [
     "open_collections_async",
     "read_split",
     "recover",
+    "table_source",
 ]
 
 

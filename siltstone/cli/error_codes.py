@@ -49,6 +49,7 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.AttributeLimitError, ExitCode.USAGE),
     (errors.UpdateTimeError, ExitCode.USAGE),
     (errors.CollectionSchemaError, ExitCode.USAGE),
+    (errors.CollectionSourceError, ExitCode.USAGE),
     (SeveralContainersError, ExitCode.USAGE),
     (errors.SettingsError, ExitCode.USAGE),
     (errors.StoreNotFoundError, ExitCode.USAGE),

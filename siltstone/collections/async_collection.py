@@ -32,9 +32,11 @@ from siltstone.collections.read_times import (
     time_before,
 )
 from siltstone.collections.reader_lease import ReaderLease
+from siltstone.collections.row_imports import CollectionImport, RowImports
 from siltstone.collections.rows.input_rows import Rows
 from siltstone.collections.rows.row_schema import evolved
 from siltstone.collections.rows.snapshot import SnapshotSplit
+from siltstone.collections.sources.table_source import Note, TableSource
 from siltstone.collections.state.appends import finish
 from siltstone.collections.state.bookmarks import set_bookmark
 from siltstone.collections.state.frontiers import advance_since
@@ -69,6 +71,7 @@ class AsyncCollection:
         self.tickets = UploadTickets(self._shared, place)
         self.bookmark_readers = BookmarkReaders(self._shared, place)
         self.large_merges = LargeMerges(self._shared, place)
+        self._imports = RowImports(self._shared, place, housekeeping.uploads, self.writer)
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self.name!r})"
@@ -146,6 +149,35 @@ class AsyncCollection:
         """
         return await self._writer.append_batches(
             batches, sequence=None, expected_upper=expected_upper
+        )
+
+    async def import_rows(
+        self,
+        source: TableSource,
+        *,
+        time: int | None = None,
+        writer: str | None = None,
+        sequence: int | None = None,
+        progress: Note | None = None,
+    ) -> CollectionImport:
+        """Append all rows of a table elsewhere at one time. A repeat appends nothing.
+
+        Args:
+            source: by ``table_source``.
+            time: of the rows, from the upper on; the present one, or the upper, if not given.
+            writer: appends once under this name; one of this content of the source if not given.
+            sequence: of this import, where a writer is given.
+            progress: told how many bytes of the source were read, again and again; on any thread.
+
+        Raises:
+            CollectionSourceError: the source is damaged, or changed meanwhile; or other content of
+                it was imported before.
+            UpdateTimeError: ``time`` is below the upper.
+            UpperMismatchError: it is by now: others appended. Nothing was imported.
+            Exception: what ``append`` raises besides.
+        """
+        return await self._imports.run(
+            source, time=time, writer=writer, sequence=sequence, progress=progress
         )
 
     def writer(self, name: str) -> AsyncCollectionWriter:

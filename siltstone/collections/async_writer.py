@@ -195,13 +195,19 @@ class AsyncCollectionWriter:
         *,
         sequence: int | None,
         expected_upper: int | None = None,
+        new_upper: int | None = None,
     ) -> AppendResult:
-        """Append what was uploaded, by any process, at one time."""
+        """Append what was uploaded, by any process, at one time.
+
+        With ``new_upper`` the rows have their times, and those below it are complete.
+        """
         for batch in batches:
             if batch.collection_id != self._shared.id:
                 raise ValueError("a batch of another collection")
         runs = tuple(run for batch in batches for run in batch.runs)
-        wanted = _Wanted(sequence=whole(sequence), expected=whole(expected_upper))
+        wanted = _Wanted(
+            sequence=whole(sequence), expected=whole(expected_upper), new=whole(new_upper)
+        )
         return await self._commit(runs, wanted)
 
     async def _append(

@@ -174,7 +174,7 @@ def rows_uploaded(
     numbers = count()
     schema = ticket.row_schema
     runs: list[CollectionRun] = []
-    for table in _heaps(_updates_of(schema, table) for table in tables):
+    for table in heaps_of(_updates_of(schema, table) for table in tables):
         encoded = encode_updates(
             table, schema, ticket.schema_id, part_size=ticket.part_bytes, inline=False
         )
@@ -191,8 +191,8 @@ def _updates_of(schema: RowSchema, table: pyarrow.Table) -> pyarrow.Table:
     return rows.append_column(table.schema.field(DIFF), table[DIFF])
 
 
-def _heaps(tables: Iterable[pyarrow.Table]) -> Iterator[pyarrow.Table]:
-    """Join tables to heaps of about ``RUN_BYTES``."""
+def heaps_of(tables: Iterable[pyarrow.Table]) -> Iterator[pyarrow.Table]:
+    """Join tables to heaps of about ``RUN_BYTES``, each of which becomes one run."""
     held: list[pyarrow.Table] = []
     size = 0
     for table in tables:

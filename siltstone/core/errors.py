@@ -381,6 +381,10 @@ class CollectionSchemaError(CollectionError, ValueError):
     """Rows, or a new schema, do not fit the schema of the collection, or a schema cannot be."""
 
 
+class CollectionSourceError(CollectionError, ValueError):
+    """A table elsewhere cannot be imported: it is not there, is none, is damaged, or changes."""
+
+
 class CollectionSequenceError(CollectionError):
     """A writer used a sequence below its last one.
 

@@ -16,8 +16,9 @@ FILE_LINES_LIMIT = 800
 FUNCTION_LINES_MAX = 60
 
 FILES_OVER: Mapping[str, int] = {
-    "siltstone/__init__.py": 430,  # each public name: for checkers, where it is, and in the list
+    "siltstone/__init__.py": 440,  # each public name: for checkers, where it is, and in the list
     "siltstone/bindings/nfs/chunk_storage.py": 415,  # the contract, call by call
+    "siltstone/collections/async_collection.py": 430,  # each verb of a collection
     "siltstone/collections/async_collections.py": 425,  # how they are opened, and all of a store
     "siltstone/collections/shared_state.py": 415,  # one state: its commits, and what brings news
     "siltstone/container/changes/segment_changes.py": 425,  # segments and tables, made and removed
@@ -27,7 +28,7 @@ FILES_OVER: Mapping[str, int] = {
     "siltstone/container/owner_parts.py": 410,  # the parts list of an owner
     "siltstone/container/reader/read_container.py": 735,  # the life of a reader, and what it shows
     "siltstone/container/recovery/lossy_recovery.py": 402,  # one recovery, step by step
-    "siltstone/core/errors.py": 590,  # one tree, which a handler reads from its root
+    "siltstone/core/errors.py": 595,  # one tree, which a handler reads from its root
     "siltstone/core/posix.py": 435,  # the calls of files, one by one
     "siltstone/core/storage/async_storage.py": 420,  # the bridge, with every call of the contract
     "siltstone/store/async_store.py": 800,  # every verb of a store

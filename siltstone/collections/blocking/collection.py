@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from siltstone.collections.collection_info import CollectionInfo
     from siltstone.collections.compaction import ShareDone
     from siltstone.collections.entry_view import CollectionEntry
+    from siltstone.collections.row_imports import CollectionImport
     from siltstone.collections.rows.input_rows import Rows
     from siltstone.collections.snapshot_files import SnapshotFiles
+    from siltstone.collections.sources.table_source import Note, TableSource
     from siltstone.collections.splits import CollectionSplit
     from siltstone.collections.upload_ticket import UploadTicket
 
@@ -254,6 +256,22 @@ class Collection:
         """Append what was uploaded, all at one time."""
         return self._loop.run(
             self._collection.append_batches(batches, expected_upper=expected_upper)
+        )
+
+    def import_rows(
+        self,
+        source: TableSource,
+        *,
+        time: int | None = None,
+        writer: str | None = None,
+        sequence: int | None = None,
+        progress: Note | None = None,
+    ) -> CollectionImport:
+        """Append all rows of a table elsewhere at one time. See ``AsyncCollection.import_rows``."""
+        return self._loop.run(
+            self._collection.import_rows(
+                source, time=time, writer=writer, sequence=sequence, progress=progress
+            )
         )
 
     def upload_ticket(self) -> UploadTicket:

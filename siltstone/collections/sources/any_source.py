@@ -1,0 +1,80 @@
+"""A table elsewhere by its path or URL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow
+from pyarrow import fs
+
+from siltstone.collections.sources.delta_source import DeltaSource
+from siltstone.collections.sources.parquet_source import ParquetSource
+from siltstone.collections.sources.table_source import TableSource
+from siltstone.core.errors import CollectionSourceError
+
+PARQUET: Final = "parquet"
+DELTA: Final = "delta"
+
+_LOG: Final = "_delta_log"
+"""The folder that makes a folder of Parquet files a table of Delta."""
+
+
+def table_source(
+    source: str | Path,
+    *,
+    format: str | None = None,
+    version: int | None = None,
+    columns: Sequence[str] | None = None,
+) -> TableSource:
+    """Open a table elsewhere, to be imported into a collection. Blocking; reads only.
+
+    Args:
+        source: a folder of Parquet files or one such file, or a table of Delta: a path, or a URL
+            such as ``s3://bucket/folder``. Credentials come from the environment.
+        format: ``parquet`` or ``delta``; by default what is there.
+        version: of a table of Delta, from 0 on; the newest if not given.
+        columns: names of those to import; all if not given.
+
+    Raises:
+        CollectionSourceError: there is no such table, or it cannot be read; the message names the
+            file.
+        CollectionSchemaError: a column is in files and in the names of their folders.
+        ValueError: there is no such format, or a version is asked for of a folder of Parquet.
+    """
+    if format not in (None, PARQUET, DELTA):
+        raise ValueError(f"a format is {PARQUET} or {DELTA}, not {format!r}")
+    where = os.fspath(source)
+    filesystem, path = _place(where)
+    try:
+        log = filesystem.get_file_info(f"{path.rstrip('/')}/{_LOG}")
+    except (pyarrow.ArrowException, OSError) as error:
+        raise CollectionSourceError(f"the source cannot be read: {error}", source=where) from error
+    is_delta = log.type is fs.FileType.Directory
+    if is_delta and format == PARQUET:
+        raise CollectionSourceError(
+            "this is a table of Delta: its files hold rows that were deleted, too; import it with "
+            "the format delta",
+            source=where,
+        )
+    if is_delta or format == DELTA:
+        return DeltaSource(where if "://" in where else path, where, version, columns)
+    if version is not None:
+        raise ValueError("only a table of Delta has versions")
+    return ParquetSource(filesystem, path, where, columns)
+
+
+def _place(where: str) -> tuple[fs.FileSystem, str]:
+    try:
+        if "://" in where:
+            filesystem, path = fs.FileSystem.from_uri(where)
+            return filesystem, path
+        return fs.LocalFileSystem(), str(Path(where).absolute())
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise CollectionSourceError(
+            f"there is no file system for this source; name a folder, or s3://, gs://, abfs:// or "
+            f"hdfs://: {error}",
+            source=where,
+        ) from error
