@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -132,7 +133,12 @@ class RowImports:
         expected: int | None,
     ) -> AppendResult:
         async with self._uploads.taken() as row:
-            parts = iter(await self._uploads.upload(row, made))
+            try:
+                parts = iter(await self._uploads.upload(row, made))
+            except Exception:
+                with suppress(SiltstoneError):  # Its lease ends.
+                    await self._uploads.end(row)  # So the sweep may delete what was uploaded.
+                raise
             runs = tuple(tuple(islice(parts, length)) for length in counts.runs)
             if time is not None:
                 runs = tuple(tuple(at_time(part, time) for part in run) for run in runs)
@@ -237,4 +243,4 @@ def _after(time: int | None) -> int | None:
 
 
 def _ignore(count: int) -> None:
-    """Nobody is told."""
+    """Tell no one."""

@@ -57,7 +57,7 @@ def test_what_the_package_needs_is_pinned() -> None:
                 for one in extras[name]
             ),
         ],
-        "spark": [*extras["spark"], *extras["collections"]],
+        "spark": [*extras["spark"], *extras["collections"], *extras["delta"]],
     }
     missing = [
         f"{name}: {requirement}"

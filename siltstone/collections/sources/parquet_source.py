@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow
-from pyarrow import fs
+from pyarrow import fs, types
 
 from siltstone.collections.rows.row_schema import RowSchema
 from siltstone.collections.sources.partition_values import types_of_texts, values_of_path
@@ -45,9 +45,11 @@ class ParquetSource(TableSource):
         self.size_bytes = sum(file.size_bytes for file in self._files)
         joined = JoinedColumns()
         self.rows = 0
+        self._old_times: set[str] = set()
         for name, file in found:
-            schema, rows = file.footer()
+            schema, old_times, rows = file.footer()
             self.rows += rows
+            self._old_times |= old_times
             joined.add(schema, name)
         self._mixed = joined.mixed
         self._partitions = _partitions_of(found, where)
@@ -77,7 +79,12 @@ class ParquetSource(TableSource):
 
     def check(self, schema: RowSchema) -> None:
         """See ``TableSource.check``; the values of each file are looked at as they are read."""
-        check_fits(self._schema, schema, loose=self._partitions)
+        zoned = [
+            name
+            for name in self._old_times & set(schema.names)
+            if types.is_timestamp(schema.arrow.field(name).type)
+        ]
+        check_fits(self._schema, schema, loose=[*self._partitions, *zoned])
 
     @property
     def identity(self) -> tuple[str, str]:

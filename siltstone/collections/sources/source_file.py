@@ -16,7 +16,8 @@ from siltstone.core.constants import MIB
 from siltstone.core.errors import CollectionSourceError
 
 BATCH_ROWS: Final = 65_536
-"""Of a file that are decoded at once."""
+BATCH_BYTES: Final = 8 * MIB
+"""Of a file that are decoded at once, about: fewer rows where these are wide."""
 
 
 BUFFER_BYTES: Final = 4 * MIB
@@ -55,14 +56,15 @@ class SourceFile(SourcePiece):
         self.values = values
         self.size_bytes = size_bytes
 
-    def footer(self) -> tuple[pyarrow.Schema, int]:
-        """The columns that are in the file, and how many rows it has.
+    def footer(self) -> tuple[pyarrow.Schema, set[str], int]:
+        """The columns that are in the file, those with old timestamps, and how many rows it has.
 
         Raises:
             CollectionSourceError: it cannot be read, or is no file of Parquet.
         """
         with self._opened() as opened:
-            return _columns_in(opened), int(opened.metadata.num_rows)
+            schema = opened.schema_arrow.remove_metadata()
+            return schema, _old_times(opened), int(opened.metadata.num_rows)
 
     def tables(
         self, schema: RowSchema, columns: Sequence[str], note: Note
@@ -75,7 +77,7 @@ class SourceFile(SourcePiece):
             old_times = _old_times(opened)
             rows = max(1, opened.metadata.num_rows)
             read = 0
-            for batch in opened.iter_batches(BATCH_ROWS, columns=inside):
+            for batch in opened.iter_batches(_batch_rows(opened), columns=inside):
                 # A name may be the beginning of another one, such as a and a.b, and gives both.
                 table = pyarrow.Table.from_batches([batch]).select(inside)
                 table = _with_zones(table, schema, old_times)
@@ -130,8 +132,11 @@ class SourceFile(SourcePiece):
             )
 
 
-def _columns_in(opened: parquet.ParquetFile) -> pyarrow.Schema:
-    return opened.schema_arrow.remove_metadata()
+def _batch_rows(opened: parquet.ParquetFile) -> int:
+    metadata = opened.metadata
+    groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
+    size = sum(int(group.total_byte_size) for group in groups)
+    return max(1, min(BATCH_ROWS, int(metadata.num_rows) * BATCH_BYTES // max(1, size)))
 
 
 def _old_times(opened: parquet.ParquetFile) -> set[str]:

@@ -1,0 +1,97 @@
+"""``collection import``: tables from elsewhere, in one append, once."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import deltalake
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tests.support.command import Command
+
+GUSTS = pyarrow.table({"gust": [12.5, 21.0, None], "station": ["oslo", "bergen", "røst"]})
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A folder of one file."""
+    (tmp_path / "source").mkdir()
+    parquet.write_table(GUSTS, tmp_path / "source" / "a.parquet")
+    return tmp_path / "source"
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path) for path in folder.rglob("*")}
+
+
+def test_a_key_makes_the_collection_and_a_repeat_appends_nothing(
+    command: Command, source: Path
+) -> None:
+    line = ("collection", "import", "gusts", str(source), "--key", "station")
+    first = command(*line).out
+    assert command(*line).out == first.replace(" 3\n", " -\n")
+    (told,) = command(*line, "--json").values
+    time = int(first.split()[0])
+    assert told == {
+        "collection": "gusts", "time": time, "upper": time + 1, "repeated": True, "rows": 0,
+        "files": 0, "taken": 0,
+    }  # fmt: skip
+    rows = sorted(command("collection", "read", "gusts").values, key=lambda row: row["station"])
+    assert rows == sorted(GUSTS.to_pylist(), key=lambda row: row["station"])
+
+
+def test_a_table_of_delta_comes_at_its_version(command: Command, tmp_path: Path) -> None:
+    deltalake.write_deltalake(tmp_path / "delta", GUSTS)
+    deltalake.DeltaTable(tmp_path / "delta").delete("station = 'oslo'")
+    line = ("collection", "import", str(tmp_path / "delta"), "--key", "station", "--json")
+    for version, rows in ((0, 3), (1, 2)):
+        named = (*line[:2], f"v{version}", *line[2:], "--version", str(version))
+        assert command(*named).values[0]["rows"] == rows
+
+
+def test_a_dry_run_changes_nothing_and_names_what_does_not_fit(
+    command: Command, folder: Path, source: Path
+) -> None:
+    before = names(folder)
+    line = ("collection", "import", "gusts", str(source), "--dry-run")
+    told = command(*line, "--key", "station", "--json").values[0]
+    columns = [{"name": "gust", "type": "double"}, {"name": "station", "type": "string"}]
+    assert told == {
+        "would_import": "gusts", "would_create": True, "files": 1, "rows": 3,
+        "length": os.stat(source / "a.parquet").st_size, "columns": columns,
+    }  # fmt: skip
+    shown = command(*line, "--key", "station").out
+    assert "1 file" in shown
+    assert "would create gusts: gust double, station string" in shown
+    bad = command(*line, "--key", "gust")
+    assert (bad.code, "'gust'" in bad.err) == (2, True)
+    assert names(folder) == before
+
+
+def test_what_cannot_be_imported_is_refused(command: Command, source: Path) -> None:
+    line = ("collection", "import", "gusts", str(source))
+    absent = command(*line)
+    assert absent.code == 3
+    assert command(*line, "--key", "station").code == 0
+    os.utime(source / "a.parquet", (1, 1))
+    again = command(*line)
+    assert (again.code, "imported before" in again.err) == (2, True)
+    assert command(*line, "--writer", "me", "--sequence", "1").out.endswith(" 3\n")
+    assert command(*line, "--writer", "me", "--sequence", "0").code == 4
+    assert command(*line[:3], str(source / "gone")).code == 2
+    for wrong in (["--writer", "me"], ["--key", "gust"], ["--version", "1", "--format", "parquet"]):
+        assert command(*line, *wrong).code == 2
+
+
+def test_rows_come_at_a_time_and_with_chosen_columns(command: Command, source: Path) -> None:
+    made = ("collection", "create", "gusts", "--column", "station:string", "--key", "station")
+    assert command(*made, "--times", "count").code == 0
+    line = ("collection", "import", "gusts", str(source), "--time", "7")
+    assert "'gust'" in command(*line).err
+    assert command(*line, "--columns", "station").out == "7 3\n"
+    late = command(*line, "--columns", "station", "--writer", "me", "--sequence", "0")
+    assert (late.code, json.dumps("upper=8")[1:-1] in late.err) == (2, True)

@@ -1,0 +1,197 @@
+"""Sources that cannot be imported: each is refused by name, and nothing of it is appended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from siltstone.collections import upload_ticket
+from siltstone.collections.blocking import Collections
+from siltstone.collections.sources.any_source import table_source
+from siltstone.collections.sources.source_file import SourceFile
+from siltstone.core.errors import CollectionError, CollectionSchemaError, CollectionSourceError
+from tests.support.collections.import_rows import GUSTS, write
+from tests.support.collections.store_fixtures import collections, folder
+
+__all__ = ["collections", "folder"]
+
+MORE_COLUMNS = pyarrow.schema([*GUSTS.schema, ("note", pyarrow.string())])
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def flip(path: Path) -> None:
+    """Change a byte of the values of the first column, and nothing that a folder tells."""
+    before = path.stat()
+    chunk = parquet.read_metadata(path).row_group(0).column(0)
+    data = bytearray(path.read_bytes())
+    data[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+BAD_SOURCES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no folder": (lambda source: source.rename(source.parent / "moved"), "no such file or folder"),
+    "no file": (lambda source: (source / "b.parquet").unlink(), "no file of Parquet"),
+    "another file": (lambda source: (source / "c.txt").write_text("text"), "file=.*c.txt"),
+    "an empty file": (lambda source: (source / "c.parquet").touch(), "file=.*c.parquet"),
+    "a cut file": (lambda source: cut(source / "b.parquet"), "file=.*b.parquet"),
+    "other folders": (
+        lambda source: write(source, "day=1/c.parquet", GUSTS),
+        "name different columns.*day=1/c.parquet",
+    ),
+    "a log of Delta": (lambda source: (source / "_delta_log").mkdir(), "format delta"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_SOURCES)
+def test_a_source_that_is_none_is_refused(tmp_path: Path, kind: str) -> None:
+    source = write(tmp_path, "source/b.parquet", GUSTS).parent
+    spoil, message = BAD_SOURCES[kind]
+    spoil(source)
+    with pytest.raises(CollectionSourceError, match=message):
+        table_source(source, format="parquet")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [flip, cut, Path.unlink, lambda path: write(path.parent, path.name, GUSTS)],
+    ids=["flipped", "cut", "gone", "written again"],
+)
+def test_a_file_that_is_damaged_or_changes_meanwhile_leaves_nothing(
+    collections: Collections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[Path], object],
+) -> None:
+    monkeypatch.setattr(upload_ticket, "RUN_BYTES", 1)
+    made = collections.create("gusts", GUSTS.schema, key=["station"])
+    write(tmp_path, "source/a.parquet", GUSTS)
+    bad = write(tmp_path, "source/b.parquet", GUSTS, write_page_checksum=True, compression="none")
+    source = table_source(tmp_path / "source")
+    spoil(bad)
+    with pytest.raises(CollectionSourceError, match=r"b\.parquet"):
+        made.import_rows(source)
+    assert made.info().batches == 0
+    assert made.sweep() > 0, "what was uploaded before"
+
+
+def test_a_file_that_changes_after_its_last_row_was_read_leaves_nothing(
+    collections: Collections, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = collections.create("gusts", GUSTS.schema, key=["station"])
+    path = write(tmp_path, "a.parquet", GUSTS)
+    source = table_source(path)
+    read = SourceFile.tables
+
+    def tables(*arguments: Any) -> Any:
+        for table in read(*arguments):
+            yield table
+            write(tmp_path, "a.parquet", GUSTS.slice(1))
+
+    monkeypatch.setattr(SourceFile, "tables", tables)
+    with pytest.raises(CollectionSourceError, match="changed while it was imported"):
+        made.import_rows(source)
+    assert made.info().batches == 0
+
+
+BAD_COLUMNS: dict[str, tuple[dict[str, Any], str]] = {
+    "nested": ({"gust": [[1.0]] * 6}, "'gust'"),
+    "of another type": ({"gust": ["1.5"] * 6}, "'gust'"),
+    "that lose digits": ({"year": [2024.5] * 6}, "'year'"),
+    "of the key with a null": ({"station": ["oslo", None] * 3}, "'station'"),
+    "that is unknown": ({"wind": [1] * 6}, "'wind'"),
+    "not UTF-8": ({"station": pyarrow.array([b"\xff"] * 6).view(pyarrow.string())}, "'station'"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_COLUMNS)
+def test_a_column_that_does_not_fit_is_named(
+    collections: Collections, tmp_path: Path, kind: str
+) -> None:
+    made = collections.create("gusts", MORE_COLUMNS, key=["station"])
+    columns, message = BAD_COLUMNS[kind]
+    given = {name: GUSTS[name] for name in GUSTS.column_names} | columns
+    write(tmp_path, "a.parquet", GUSTS)
+    write(tmp_path, "b.parquet", pyarrow.table(given))
+    with pytest.raises(CollectionSchemaError, match=message):
+        made.import_rows(table_source(tmp_path))
+    assert made.info().batches == 0
+
+
+def test_a_missing_column_of_the_key_is_named(collections: Collections, tmp_path: Path) -> None:
+    made = collections.create("gusts", MORE_COLUMNS, key=["station"])
+    write(tmp_path, "a.parquet", GUSTS.drop_columns(["station"]))
+    with pytest.raises(CollectionSchemaError, match="'station'"):
+        made.import_rows(table_source(tmp_path))
+
+
+def test_files_of_different_types_make_no_collection_and_fit_one_that_holds_both(
+    collections: Collections, tmp_path: Path
+) -> None:
+    small = GUSTS.set_column(2, "year", GUSTS["year"].cast(pyarrow.int16()))
+    write(tmp_path, "a.parquet", small)
+    write(tmp_path, "b.parquet", GUSTS)
+    source = table_source(tmp_path)
+    with pytest.raises(CollectionSchemaError, match=r"'year'.*int16.*a\.parquet.*int64.*b\.par"):
+        _ = source.schema
+    assert table_source(tmp_path, columns=["station"]).schema.names == ["station"]
+    made = collections.create("gusts", GUSTS.schema, key=["station"])
+    made.import_rows(source)
+    assert len(made.snapshot().to_arrow()) == 2 * len(GUSTS)
+
+
+def test_a_value_of_a_folder_that_does_not_fit_is_named(
+    collections: Collections, tmp_path: Path
+) -> None:
+    made = collections.create("gusts", GUSTS.schema, key=["station"])
+    for year in ("2024", "soon"):
+        write(tmp_path, f"year={year}/a.parquet", GUSTS.drop_columns(["year"]))
+    with pytest.raises(CollectionSchemaError, match=r"'year'.*year=soon/a\.parquet"):
+        made.import_rows(table_source(tmp_path))
+    assert made.info().batches == 0
+
+
+def test_two_columns_of_one_name_are_named(tmp_path: Path) -> None:
+    twice = pyarrow.table([[1], [2]], names=["a", "a"])
+    write(tmp_path, "twice/a.parquet", twice)
+    write(tmp_path, "folders/year=2024/a.parquet", GUSTS)
+    for name, column in (("twice", "'a'"), ("folders", "'year'")):
+        with pytest.raises(CollectionSchemaError, match=column):
+            table_source(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "csv"}, "parquet or delta"),
+        ({"version": 1}, "only a table of Delta"),
+        ({"columns": ["gone"]}, "no such column column='gone'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    write(tmp_path, "a.parquet", GUSTS)
+    with pytest.raises(ValueError, match=message):
+        table_source(tmp_path, **options)
+
+
+def test_a_url_of_no_file_system_is_refused() -> None:
+    with pytest.raises(CollectionError, match="s3://"):
+        table_source("nowhere://a/b")
+
+
+def test_a_url_of_a_file_system_is_read(collections: Collections, tmp_path: Path) -> None:
+    write(tmp_path, "a.parquet", GUSTS)
+    made = collections.create("gusts", GUSTS.schema, key=["station"])
+    assert made.import_rows(table_source(tmp_path.as_uri())).rows == len(GUSTS)
+    assert made.import_rows(table_source(tmp_path)).repeated
