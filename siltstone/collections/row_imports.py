@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -22,8 +22,9 @@ from siltstone.collections.rows.encode_parts import at_time, encode_updates
 from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.input_rows import table_of_rows
 from siltstone.collections.rows.row_schema import RowSchema
+from siltstone.collections.rows.taken_file import runs_in_order
 from siltstone.collections.shared_state import SharedState
-from siltstone.collections.sources.table_source import Note, TableSource
+from siltstone.collections.sources.table_source import Note, SourcePiece, TableSource
 from siltstone.collections.state.refusals import check_open
 from siltstone.collections.stored_schema import row_schema_of
 from siltstone.collections.upload_ticket import heaps_of
@@ -35,6 +36,7 @@ from siltstone.core.errors import (
     SiltstoneError,
     UpdateTimeError,
 )
+from siltstone.core.records.collection_batch import CollectionRun
 from siltstone.core.records.collection_frontier import DONE, TIME_MAX
 from siltstone.core.records.collection_state import CollectionState
 
@@ -134,15 +136,14 @@ class RowImports:
     ) -> AppendResult:
         async with self._uploads.taken() as row:
             try:
-                parts = iter(await self._uploads.upload(row, made))
+                runs = counts.split(await self._uploads.upload(row, made))
             except Exception:
                 with suppress(SiltstoneError):  # Its lease ends.
                     await self._uploads.end(row)  # So the sweep may delete what was uploaded.
                 raise
-            runs = tuple(tuple(islice(parts, length)) for length in counts.runs)
             if time is not None:
-                runs = tuple(tuple(at_time(part, time) for part in run) for run in runs)
-            batch = CollectionBatchRows(collection_id=self._shared.id, runs=runs)
+                runs = [tuple(at_time(part, time) for part in run) for run in runs]
+            batch = CollectionBatchRows(collection_id=self._shared.id, runs=tuple(runs))
             try:
                 result = await by.append_batches(
                     [batch],
@@ -165,13 +166,21 @@ class _Counts:
     Attributes:
         rows: that were read.
         files: that were read.
-        runs: how many parts each run has.
+        taken: how many of them became parts as they are: these parts come first.
+        runs: how many parts each run has that comes after them.
     """
 
     def __init__(self) -> None:
         self.rows = 0
         self.files = 0
+        self.taken = 0
         self.runs: list[int] = []
+
+    def split(self, parts: CollectionRun) -> list[CollectionRun]:
+        """Return all parts as the runs that they are."""
+        rest = iter(parts[self.taken :])
+        copied = [tuple(islice(rest, length)) for length in self.runs]
+        return [*runs_in_order(parts[: self.taken]), *copied]
 
 
 def _encoded(
@@ -182,8 +191,19 @@ def _encoded(
     counts: _Counts,
     note: Note,
 ) -> Iterator[EncodedPart]:
-    """Yield the parts of all runs, one after the other. Blocking; about 400 MiB are in memory."""
-    for heap in heaps_of(_tables(source, schema, counts, note)):
+    """Yield the parts of all runs, one after the other. Blocking; about 500 MiB are in memory."""
+    copied: list[SourcePiece] = []
+    for piece in source.pieces():
+        part = piece.part(schema, schema_id, source.columns, part_bytes)
+        if part is None:
+            copied.append(piece)
+            continue
+        note(piece.size_bytes)
+        counts.rows += part.part.rows
+        counts.files += piece.files
+        counts.taken += 1
+        yield part
+    for heap in heaps_of(_tables(copied, source.columns, schema, counts, note)):
         encoded = encode_updates(heap, schema, schema_id, part_size=part_bytes, inline=False)
         length = 0
         for part in encoded:
@@ -193,11 +213,14 @@ def _encoded(
 
 
 def _tables(
-    source: TableSource, schema: RowSchema, counts: _Counts, note: Note
+    pieces: Iterable[SourcePiece],
+    columns: Sequence[str],
+    schema: RowSchema,
+    counts: _Counts,
+    note: Note,
 ) -> Iterator[pyarrow.Table]:
     """Yield all rows, in the columns of the collection."""
-    columns: Sequence[str] = source.columns
-    for piece in source.pieces():
+    for piece in pieces:
         for table in piece.tables(schema, columns, note):
             yield _fitting(schema, table, piece.where)
             counts.rows += len(table)
@@ -232,7 +255,7 @@ def _import(result: AppendResult, counts: _Counts) -> CollectionImport:
         repeated=result.repeated,
         rows=0 if result.repeated else counts.rows,
         files=0 if result.repeated else counts.files,
-        taken=0,
+        taken=0 if result.repeated else counts.taken,
     )
 
 

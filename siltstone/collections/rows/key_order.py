@@ -39,7 +39,7 @@ def sorted_by_key(table: pyarrow.Table, schema: RowSchema) -> pyarrow.Table:
         return table
     table = table.combine_chunks()
     columns = [_plain(table[name]) for name in schema.key]
-    if _is_sorted(columns):
+    if is_sorted(columns):
         return table
     columns = [_ranked(column) for column in columns]
     if len(columns) == 1:
@@ -107,6 +107,20 @@ def key_bound(schema: RowSchema, key: Key) -> bytes:
     return bytes(out[:KEY_BOUND_BYTES_MAX])
 
 
+def is_sorted(columns: Sequence[pyarrow.ChunkedArray]) -> bool:
+    """Whether rows are in the order of their keys, of which these are the columns."""
+    rows = len(columns[0])
+    ordered = None
+    for column in reversed(columns):
+        before, after = column.slice(0, rows - 1), column.slice(1)
+        if ordered is None:
+            ordered = compute.less_equal(before, after)
+        else:
+            same = compute.and_(compute.equal(before, after), ordered)
+            ordered = compute.or_(compute.less(before, after), same)
+    return bool(compute.all(ordered).as_py())
+
+
 def _ordered(kind: pyarrow.DataType, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value[:KEY_BOUND_BYTES_MAX].replace(b"\0", b"\0\xff") + b"\0\0"
@@ -145,16 +159,3 @@ def _ranked(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
     coded = column.combine_chunks().dictionary_encode()
     ranks = compute.sort_indices(compute.sort_indices(coded.dictionary))  # the inverse
     return pyarrow.chunked_array([ranks.take(coded.indices)])
-
-
-def _is_sorted(columns: Sequence[pyarrow.ChunkedArray]) -> bool:
-    rows = len(columns[0])
-    ordered = None
-    for column in reversed(columns):
-        before, after = column.slice(0, rows - 1), column.slice(1)
-        if ordered is None:
-            ordered = compute.less_equal(before, after)
-        else:
-            same = compute.and_(compute.equal(before, after), ordered)
-            ordered = compute.or_(compute.less(before, after), same)
-    return bool(compute.all(ordered).as_py())

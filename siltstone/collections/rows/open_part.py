@@ -86,6 +86,59 @@ class OpenPart:
         return table
 
 
+def requests_of(spans: Sequence[Span]) -> list[Span]:
+    """What to read for spans that are in order: those that lie close to one another at once."""
+    requests: list[Span] = []
+    for start, length in spans:
+        if requests and start - sum(requests[-1]) <= GAP_BYTES:
+            first = requests[-1][0]
+            requests[-1] = (first, max(sum(requests[-1]), start + length) - first)
+        else:
+            requests.append((start, length))
+    return requests
+
+
+class FilePieces:
+    """A file of which some pieces are there: what pyarrow reads from."""
+
+    def __init__(self, size: int, pieces: Sequence[tuple[int, memoryview]]) -> None:
+        self._size = size
+        self._starts = [start for start, _ in pieces]
+        self._data = [data for _, data in pieces]
+        self._position = 0
+        self.closed = False
+
+    def piece(self, start: int, length: int) -> memoryview:
+        """The bytes from ``start`` on. Raises ``OSError`` where they are not there."""
+        index = bisect_right(self._starts, start) - 1
+        if index >= 0:
+            skip = start - self._starts[index]
+            found = self._data[index][skip : skip + length]
+            if len(found) == length:
+                return found
+        raise OSError(f"bytes {start} to {start + length} were not read")
+
+    def read(self, size: int = -1) -> memoryview:
+        """The next bytes."""
+        size = min(size, self._size - self._position) if size >= 0 else self._size - self._position
+        data = self.piece(self._position, size)
+        self._position += size
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a position."""
+        self._position = offset + (0, self._position, self._size)[whence]
+        return self._position
+
+    def tell(self) -> int:
+        """The position."""
+        return self._position
+
+    def close(self) -> None:
+        """Nothing is open."""
+        self.closed = True
+
+
 def open_part(
     part: CollectionPart, schemas: Mapping[int, RowSchema], read: Read, *, where: str
 ) -> OpenPart:
@@ -238,9 +291,9 @@ def _fetch_ranges(
         )
         pieces = [
             (start, _read_exactly(read, start, length, where))
-            for start, length in _requests([span for span, _ in chunks])
+            for start, length in requests_of([span for span, _ in chunks])
         ]
-        file = _Pieces(part.length, pieces)
+        file = FilePieces(part.length, pieces)
         for (start, length), crc in chunks:
             if crc32c(file.piece(start, length)) != crc:
                 raise _damaged("column of a part does not match its sum", where)
@@ -249,59 +302,6 @@ def _fetch_ranges(
             return opened.read_row_groups(list(groups), columns=list(names))
 
     return fetch
-
-
-def _requests(spans: Sequence[Span]) -> list[Span]:
-    """What to read for spans that are in order: those that lie close to one another at once."""
-    requests: list[Span] = []
-    for start, length in spans:
-        if requests and start - sum(requests[-1]) <= GAP_BYTES:
-            first = requests[-1][0]
-            requests[-1] = (first, max(sum(requests[-1]), start + length) - first)
-        else:
-            requests.append((start, length))
-    return requests
-
-
-class _Pieces:
-    """A file of which some pieces are there: what pyarrow reads from."""
-
-    def __init__(self, size: int, pieces: Sequence[tuple[int, memoryview]]) -> None:
-        self._size = size
-        self._starts = [start for start, _ in pieces]
-        self._data = [data for _, data in pieces]
-        self._position = 0
-        self.closed = False
-
-    def piece(self, start: int, length: int) -> memoryview:
-        """The bytes from ``start`` on. Raises ``OSError`` where they are not there."""
-        index = bisect_right(self._starts, start) - 1
-        if index >= 0:
-            skip = start - self._starts[index]
-            found = self._data[index][skip : skip + length]
-            if len(found) == length:
-                return found
-        raise OSError(f"bytes {start} to {start + length} were not read")
-
-    def read(self, size: int = -1) -> memoryview:
-        """The next bytes."""
-        size = min(size, self._size - self._position) if size >= 0 else self._size - self._position
-        data = self.piece(self._position, size)
-        self._position += size
-        return data
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a position."""
-        self._position = offset + (0, self._position, self._size)[whence]
-        return self._position
-
-    def tell(self) -> int:
-        """The position."""
-        return self._position
-
-    def close(self) -> None:
-        """Nothing is open."""
-        self.closed = True
 
 
 def _read_exactly(read: Read, offset: int, length: int, where: str) -> memoryview:

@@ -129,6 +129,22 @@ def row_schema(columns: pyarrow.Schema, key: Sequence[str]) -> RowSchema:
     return schema
 
 
+def stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:
+    """The type of a new collection for a column of type ``kind``: the same values, stored plainly.
+
+    A type that no collection has stays as it is, and is refused by name when one is made.
+    """
+    if types.is_dictionary(kind):
+        return stored_type(kind.value_type)
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pyarrow.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pyarrow.binary()
+    if types.is_date64(kind):
+        return pyarrow.date32()
+    return kind
+
+
 def evolved(schema: RowSchema, columns: pyarrow.Schema) -> RowSchema:
     """Return ``schema`` with the columns that only ``columns`` has; all of these are nullable.
 

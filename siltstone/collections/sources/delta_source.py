@@ -111,7 +111,7 @@ class _Scan(SourcePiece):
         self._table = table
         self.where = where
         self.files = files
-        self._size_bytes = size_bytes
+        self.size_bytes = size_bytes
 
     def tables(
         self, schema: RowSchema, columns: Sequence[str], note: Note
@@ -122,7 +122,7 @@ class _Scan(SourcePiece):
             scan = self._table.scan(columns=list(columns))
             for batch in pyarrow.RecordBatchReader.from_stream(scan):
                 yield pyarrow.Table.from_batches([batch])
-        note(self._size_bytes)
+        note(self.size_bytes)
 
 
 def _is_plain(protocol: Any) -> bool:

@@ -5,25 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow
-from pyarrow import types
 
+from siltstone.collections.rows.row_schema import stored_type
 from siltstone.core.errors import CollectionSchemaError, CollectionSourceError
-
-
-def stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:
-    """The type of a new collection for a column of type ``kind``: the same values, stored plainly.
-
-    A type that no collection has stays as it is, and is refused by name when one is made.
-    """
-    if types.is_dictionary(kind):
-        return stored_type(kind.value_type)
-    if types.is_large_string(kind) or types.is_string_view(kind):
-        return pyarrow.string()
-    if types.is_large_binary(kind) or types.is_binary_view(kind):
-        return pyarrow.binary()
-    if types.is_date64(kind):
-        return pyarrow.date32()
-    return kind
 
 
 def stored_columns(schema: pyarrow.Schema) -> pyarrow.Schema:

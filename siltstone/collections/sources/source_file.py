@@ -9,7 +9,9 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import fs, parquet, types
 
+from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.row_schema import RowSchema
+from siltstone.collections.rows.taken_file import may_be_taken, taken_part
 from siltstone.collections.sources.partition_values import Values, column_of
 from siltstone.collections.sources.table_source import Note, SourcePiece
 from siltstone.core.constants import MIB
@@ -93,6 +95,21 @@ class SourceFile(SourcePiece):
                 noted = done
         self._check_unchanged()
         note(self.size_bytes - noted)
+
+    def part(
+        self, schema: RowSchema, schema_id: int, columns: Sequence[str], limit: int
+    ) -> EncodedPart | None:
+        """The file as a part, where it can be one as it is. See ``SourcePiece.part``."""
+        with self._opened() as opened:
+            if sorted(columns) != sorted(opened.schema_arrow.names) or not may_be_taken(
+                opened, self.size_bytes, schema, limit
+            ):
+                return None
+        with self._readable(), self._filesystem.open_input_file(self._path) as stream:
+            data = memoryview(stream.read_buffer(self.size_bytes))
+            part = taken_part(data, schema, schema_id) if len(data) == self.size_bytes else None
+        self._check_unchanged()
+        return part
 
     @contextmanager
     def _opened(self) -> Iterator[parquet.ParquetFile]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow
 
+from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.input_rows import table_of_rows
 from siltstone.collections.rows.row_schema import RowSchema
 from siltstone.core.errors import CollectionSchemaError
@@ -22,9 +23,11 @@ class SourcePiece(ABC):
     Attributes:
         where: what messages call it.
         files: how many files it is.
+        size_bytes: of these files.
     """
 
     where: str
+    size_bytes: int
     files: int = 1
 
     @abstractmethod
@@ -42,6 +45,23 @@ class SourcePiece(ABC):
             CollectionSourceError: the rows cannot be read, or changed meanwhile.
             CollectionSchemaError: a value of a partition does not fit its column.
         """
+
+    def part(
+        self, schema: RowSchema, schema_id: int, columns: Sequence[str], limit: int
+    ) -> EncodedPart | None:
+        """The file as a part, where it can be one as it is; else ``None``.
+
+        Args:
+            schema: of the collection.
+            schema_id: its id.
+            columns: names of those to import.
+            limit: of an object, in bytes.
+
+        Raises:
+            CollectionSourceError: the file cannot be read, or changed meanwhile.
+        """
+        del schema, schema_id, columns, limit
+        return None
 
 
 class TableSource(ABC):

@@ -68,6 +68,7 @@ def test_a_source_that_is_none_is_refused(tmp_path: Path, kind: str) -> None:
 )
 def test_a_file_that_is_damaged_or_changes_meanwhile_leaves_nothing(
     collections: Collections,
+    folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     spoil: Callable[[Path], object],
@@ -81,7 +82,8 @@ def test_a_file_that_is_damaged_or_changes_meanwhile_leaves_nothing(
     with pytest.raises(CollectionSourceError, match=r"b\.parquet"):
         made.import_rows(source)
     assert made.info().batches == 0
-    assert made.sweep() > 0, "what was uploaded before"
+    made.sweep()
+    assert list(folder.rglob("parts/**/*.parquet")) == [], "what was uploaded before is gone"
 
 
 def test_a_file_that_changes_after_its_last_row_was_read_leaves_nothing(
