@@ -1,4 +1,4 @@
-"""The binding ``s3`` keeps the contract, on a fake in this process and on a real server."""
+"""The binding ``s3`` keeps the contract on a real server, and in soaks on a fake, too."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from siltstone.testing.known_deviations import VERSITYGW
 from tests.support.services.s3_services import MISSING, MotoService, S3Service
 
 
+@pytest.mark.soak
 class TestMoto(
     CreateChecks, DeleteChecks, ReadChecks, StatChecks, ListChecks, NameChecks, ConcatChecks
 ):

@@ -27,13 +27,13 @@ from tests.support.processor_limit import HOURS_S
 from tests.support.soak import shared
 
 FIRST = 8000
-SEEDS = 200
-"""As many as a left-out rule may need to be seen (``mutants.py``). The soak plays more."""
+SEEDS = 100
+"""Half as many as a left-out rule may need to be seen (``mutants.py``). The soak plays more."""
 BATCH = 10
 KAFKA_FIRST = 100
 KAFKA_SEEDS = 6
 SHORT_FIRST = 4000
-SHORT_SEEDS = 60
+SHORT_SEEDS = 40
 SOAK_FIRST = int(os.environ.get("SILTSTONE_SOAK_FIRST_SEED", "1000000"))
 SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
 SOAK_PARTS = 10

@@ -24,9 +24,22 @@ IN_SPARK = {name for name in command.PARTS if name.startswith(("silt", "spark", 
 """They start a JVM of their own."""
 
 
+LONG = {
+    "backup", "caches", "collections", "flushes", "lives", "mixed", "moves", "peers", "populations",
+    "reads", "recovery", "short_lives", "starts", "takeovers", "updates",
+}  # fmt: skip
+"""They start many processes, or write much whatever their size; each takes some seconds."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(command.PARTS.keys() - SERVED - IN_SPARK))
+@pytest.mark.parametrize("name", sorted(command.PARTS.keys() - SERVED - IN_SPARK - LONG))
 def test_every_part_runs(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_the_long_parts_run(name: str, tmp_path: Path) -> None:
     check(name, tmp_path)
 
 

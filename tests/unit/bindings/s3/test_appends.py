@@ -13,6 +13,8 @@ from siltstone.bindings.s3 import chunk_storage
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CapabilityError, ChunkUnavailableError, Outcome
+from siltstone.testing.chunk_checks.lists import ListChecks
+from siltstone.testing.chunk_checks.writes import CreateChecks, WriteChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from tests.support.stubs.s3_stub import Stub, lost_reply, refusal, running
 
@@ -42,13 +44,22 @@ class ExpressService:
         self.stub.objects[name] = content
 
 
-class TestDirectoryBucket(ChunkStorageContract):
+class DirectoryBucket:
     missing = frozenset({"seal"})
 
     @pytest.fixture
     def service(self, express: Stub, monkeypatch: pytest.MonkeyPatch) -> ChunkService:
         monkeypatch.setattr(chunk_storage, "CONCAT_SOURCES_MAX", 40)
         return ExpressService(express)
+
+
+class TestDirectoryBucket(DirectoryBucket, CreateChecks, WriteChecks, ListChecks):
+    """What differs from other buckets; the rest is the same code."""
+
+
+@pytest.mark.soak
+class TestDirectoryBucketWholly(DirectoryBucket, ChunkStorageContract):
+    """All of it."""
 
 
 def test_an_append_is_one_put(express: Stub) -> None:
