@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from pyspark.sql.types import StructType
 
 from siltstone.collections.async_bookmark_reader import AsyncBookmarkReader
+from siltstone.collections.async_collection import AsyncCollection
 from siltstone.collections.async_collections import AsyncCollections, open_async_collections
 from siltstone.collections.read_times import chosen_time, time_before
 from siltstone.collections.rows.row_schema import DIFF, TIME
@@ -102,8 +103,14 @@ class CollectionStreamPlan:
         return self._run(begun, partial(self._next, begun, limits))
 
     def stay(self) -> None:
-        """Go no further from now on than the collection is complete now."""
-        self._run(None, self._stay)
+        """Go no further from now on than the collection is complete now.
+
+        Spark asks for it before it says where its checkpoint is. So the bookmark is not looked at:
+        it would be made, or taken from another query, where the options say and not where the
+        checkpoint is, and in the wrong collection if the checkpoint is of another one.
+        """
+        with _explained():
+            self._target = self._on_loop().run(self._upper())
 
     def tasks(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[CollectionSplit, ...]:
         """The tasks of a batch; the same changes, whenever it is planned again.
@@ -139,19 +146,30 @@ class CollectionStreamPlan:
         start: CollectionOffset | None,
         work: Callable[[AsyncBookmarkReader], Coroutine[Any, Any, T]],
     ) -> T:
-        if self._loop is None:
-            self._loop = BackgroundLoop("siltstone-stream")
+        loop = self._on_loop()
         with _explained():
             if self._reader is None:
-                self._reader = self._loop.run(self._opened(start))
+                self._reader = loop.run(self._opened(start))
             if start is not None:
                 _check_same(start, self._reader, self._options.collection)
-            return self._loop.run(work(self._reader))
+            return loop.run(work(self._reader))
 
-    async def _opened(self, start: CollectionOffset | None) -> AsyncBookmarkReader:
+    def _on_loop(self) -> BackgroundLoop:
+        if self._loop is None:
+            self._loop = BackgroundLoop("siltstone-stream")
+        return self._loop
+
+    async def _collection(self) -> AsyncCollection:
         if self._collections is None:
             self._collections = await open_async_collections(self._options.store)
-        collection = await self._collections.collection(self._options.collection)
+        return await self._collections.collection(self._options.collection)
+
+    async def _upper(self) -> int:
+        upper = (await (await self._collection()).info()).upper
+        return DONE if upper is None else upper
+
+    async def _opened(self, start: CollectionOffset | None) -> AsyncBookmarkReader:
+        collection = await self._collection()
         if start is not None and start.collection_id != collection.id:
             raise _other_collection(self._options.collection)
         shown = stream_schema_of(self._options, collection.schema)
@@ -199,9 +217,6 @@ class CollectionStreamPlan:
                 collection=self._options.collection,
             )
         return fields_of(replace(start, time=end))
-
-    async def _stay(self, reader: AsyncBookmarkReader) -> None:
-        self._target = (await reader.refreshed()).upper
 
     async def _tasks(
         self, start: CollectionOffset, until: CollectionOffset, reader: AsyncBookmarkReader

@@ -187,6 +187,31 @@ def test_a_run_of_what_is_available_ends_where_it_began_to_read(
         assert times(pyarrow.concat_tables(stream.drain())) == [1]
 
 
+def test_a_run_of_what_is_available_has_the_bookmark_where_its_checkpoint_is(
+    folder: Path, collections: Collections, gusts: Collection
+) -> None:
+    """Spark tells first that the run ends with what there is, and later where it begins."""
+    changed(gusts)
+    with CollectionStreamByHand(folder, startingTime=0, maxRowsPerTrigger=500) as stream:
+        stream.batch()
+        gusts.bookmark("query").remove()
+    with CollectionStreamByHand(folder, None, stream.offset) as again:
+        again.reader.prepareForTriggerAvailableNow()
+        assert gusts.info().bookmarks == ()
+        end = again.end()
+        assert gusts.info().bookmarks[0].since == 0
+        assert times(again.rows(end)) == [1, 2, 4]
+    collections.rename(NAME, "old")
+    other = collections.create(NAME, GUSTS, key=["station"])
+    other.append(some_gusts(1))
+    mine = other.bookmark("query")
+    with CollectionStreamByHand(folder, None, end) as foreign:
+        foreign.reader.prepareForTriggerAvailableNow()
+        with pytest.raises(CollectionNotFoundError, match="checkpoint is one of another"):
+            foreign.end()
+        mine.advance(mine.since)
+
+
 def test_a_finished_collection_ends_a_stream(folder: Path, gusts: Collection) -> None:
     changed(gusts)
     gusts.finish()
