@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
 from siltstone.collections.blocking import Collection, open_collections
+from siltstone.collections.blocking.read_collections import collections_to_read
 from siltstone.collections.rows.row_schema import DIFF, TIME
 from siltstone.collections.splits import CollectionSplit, read_split
 from siltstone.core.errors import CollectionSchemaError, LeaseExpiredError, SettingsError
@@ -29,7 +30,7 @@ def collection_schema(options: CollectionReadOptions) -> StructType:
         CollectionSchemaError: there is no such column, or Spark has no type for it.
         SiltstoneError: whatever opening the collections of a store raises.
     """
-    with open_collections(options.store) as collections:
+    with collections_to_read(options.store) as collections:
         return _shown(options, collections.collection(options.collection).schema)
 
 
@@ -73,7 +74,7 @@ def planned_splits(
         SettingsError: the time is not complete yet, or the collection has no such columns.
         SiltstoneError: whatever opening the collections of a store raises.
     """
-    with open_collections(options.store) as collections:
+    with collections_to_read(options.store) as collections:
         collection = collections.collection(options.collection)
         check_complete(collection, options.as_of, "option 'asOf'")
         names = [field.name for field in schema if not (options.diffs and field.name == DIFF)]

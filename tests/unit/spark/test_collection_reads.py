@@ -27,6 +27,7 @@ from siltstone.core.errors import (
     StoreError,
 )
 from siltstone.spark.data_source import SegmentSource
+from tests.support.services.table_places import table_store
 from tests.support.spark.collection_fixtures import collections, folder, gusts
 from tests.support.spark.collection_world import (
     GUSTS,
@@ -150,6 +151,19 @@ def test_a_task_reads_no_other_store(folder: Path, gusts: Collection, tmp_path: 
     task.value = replace(task.value, store_id=bytes(16))
     with pytest.raises(StoreError, match="another store"):
         list(reader.read(task))
+
+
+def test_a_collection_in_a_table_is_read_next_to_the_owner_of_the_store(tmp_path: Path) -> None:
+    place = table_store(tmp_path).parent
+    with siltstone.open(place) as store, siltstone.open_collections(store) as collections:
+        gusts = collections.create(NAME, GUSTS, key=["station"], times="count")
+        gusts.append(some_gusts(1_000))
+        gusts.append(some_gusts(3), remove=some_gusts(5, 400))
+        for time in range(2):
+            wanted = gusts.snapshot(time).to_arrow()
+            assert multiset(read_by_hand(place, asOf=time)) == multiset(wanted)
+        with pytest.raises(SettingsError, match="'asOf' is 2"):
+            read_by_hand(place, asOf=2)
 
 
 def test_an_empty_plan_is_read_as_no_rows(folder: Path, gusts: Collection) -> None:
