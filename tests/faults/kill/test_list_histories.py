@@ -181,7 +181,8 @@ def on_s3(nursery: Nursery, server: S3Server, folder: Path, rounds: Rounds) -> l
 def test_some_order_explains_what_processes_on_files_saw(nursery: Nursery, tmp_path: Path) -> None:
     with folder_in_memory(tmp_path) as folder:
         seen = on_files(nursery, folder, Rounds(kills=3, commits_max=6, writers=2))
-    assert {End.COMMITTED, End.REFUSED} <= {one.end for one in seen}
+    writes = [one for one in seen if one.writes and one.end is End.COMMITTED]
+    assert len(writes) >= 3, "one before each kill"
 
 
 @pytest.mark.soak
