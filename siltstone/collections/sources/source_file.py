@@ -80,7 +80,7 @@ class SourceFile(SourcePiece):
             rows = max(1, opened.metadata.num_rows)
             read = 0
             for batch in opened.iter_batches(_batch_rows(opened), columns=inside):
-                # A name may be the beginning of another one, such as a and a.b, and gives both.
+                # The name a.b gives the field b of a column a, too.
                 table = pyarrow.Table.from_batches([batch]).select(inside)
                 table = _with_zones(table, schema, old_times)
                 for name in columns:

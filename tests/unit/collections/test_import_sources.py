@@ -76,7 +76,8 @@ def test_a_file_that_is_damaged_or_changes_meanwhile_leaves_nothing(
     monkeypatch.setattr(upload_ticket, "RUN_BYTES", 1)
     made = collections.create("gusts", GUSTS.schema, key=["station"])
     write(tmp_path, "source/a.parquet", GUSTS)
-    bad = write(tmp_path, "source/b.parquet", GUSTS, write_page_checksum=True, compression="none")
+    plain = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    bad = write(tmp_path, "source/b.parquet", GUSTS, **plain)
     source = table_source(tmp_path / "source")
     spoil(bad)
     with pytest.raises(CollectionSourceError, match=r"b\.parquet"):

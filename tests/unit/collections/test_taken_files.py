@@ -15,7 +15,7 @@ from pyarrow import compute, parquet
 import siltstone
 from siltstone.collections.blocking import Collection, Collections
 from siltstone.collections.row_imports import CollectionImport
-from siltstone.collections.rows import taken_file
+from siltstone.collections.rows import open_part, taken_file
 from siltstone.collections.sources.any_source import table_source
 from siltstone.core.errors import CollectionSourceError, CorruptDataError
 from tests.support.collections.import_rows import rows_of, write
@@ -23,22 +23,25 @@ from tests.support.collections.store_fixtures import collections, folder
 
 __all__ = ["collections", "folder"]
 
-ROWS = 24_000
+ROWS = 9_000
 SORTED = pyarrow.table(
     {
         "station": [f"station-{number // 3:06}" for number in range(ROWS)],
         "year": [2000 + number % 3 for number in range(ROWS)],
         "gust": pyarrow.array([number / 7 if number % 11 else None for number in range(ROWS)]),
+        "calm": [number * 3 for number in range(ROWS)],
     }
 )
+BACKWARD = list(reversed(range(3_000)))
 KEY = ("station", "year")
-WRITTEN = {"row_group_size": 8_000, "compression": "snappy"}
+WRITTEN = {"row_group_size": 3_000, "compression": "snappy"}
 
 
 @pytest.fixture(autouse=True)
 def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of these tests are as large as those that are worth it."""
+    """Files of these tests are as large as those that are worth it, and are read in ranges."""
     monkeypatch.setattr(taken_file, "TAKEN_BYTES_MIN", 1)
+    monkeypatch.setattr(open_part, "WHOLE_BYTES", 1)
 
 
 def imported(collections: Collections, source: Path) -> tuple[Collection, CollectionImport]:
@@ -131,17 +134,24 @@ def test_dictionaries_and_large_strings_are_taken(collections: Collections, tmp_
 
 
 def other_nan() -> pyarrow.Table:
-    bits = pyarrow.array([0x7FF8_0000_0000_0001] * ROWS, pyarrow.int64())
+    bits = pyarrow.array([0x7FF3_0000_0000_0001] * ROWS, pyarrow.int64())
     return SORTED.set_column(2, "gust", bits.view(pyarrow.float64()))
 
 
 NOT_TAKEN: dict[str, Callable[[], tuple[pyarrow.Table, dict[str, Any]]]] = {
     "rows in another order": lambda: (SORTED.take(list(reversed(range(ROWS)))), {}),
     "a row group out of order": lambda: (
-        pyarrow.concat_tables([SORTED.slice(8_000), SORTED.slice(0, 8_000)]),
+        pyarrow.concat_tables([SORTED.slice(3_000), SORTED.slice(0, 3_000)]),
         {},
     ),
-    "columns in another order": lambda: (SORTED.select(["year", "station", "gust"]), {}),
+    "a later row group in another order": lambda: (
+        pyarrow.concat_tables([SORTED.slice(0, 6_000), SORTED.slice(6_000).take(BACKWARD)]),
+        {},
+    ),
+    "columns in another order": lambda: (
+        SORTED.select(["station", "calm", "gust", "year"]),
+        {},
+    ),
     "another NaN": lambda: (other_nan(), {}),
     "a codec that few have": lambda: (SORTED, {"compression": "brotli"}),
     "a column in another type": lambda: (
@@ -194,8 +204,8 @@ def test_taken_and_copied_files_come_at_one_time(collections: Collections, tmp_p
 def test_damage_of_a_file_is_noticed_before_and_after_it_was_taken(
     collections: Collections, folder: Path, tmp_path: Path
 ) -> None:
-    checked = {**WRITTEN, "write_page_checksum": True}
-    path = write(tmp_path, "a.parquet", SORTED, **checked)
+    plain = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    path = write(tmp_path, "a.parquet", SORTED, row_group_size=3_000, **plain)
     made, _ = imported(collections, path)
     chunk = parquet.read_metadata(path).row_group(1).column(2)
     at = chunk.data_page_offset + chunk.total_compressed_size // 2
