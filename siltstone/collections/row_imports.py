@@ -110,6 +110,8 @@ class RowImports:
         if writer is None:
             _check_first(state, source)
         check_open(state)
+        if state.upper == DONE:
+            raise UpdateTimeError("collection is finished")
         if time is not None and time < state.upper:
             raise UpdateTimeError(
                 "rows can come at a time from the upper on only", time=time, upper=state.upper

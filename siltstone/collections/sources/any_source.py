@@ -46,8 +46,9 @@ def table_source(
     """
     if format not in (None, PARQUET, DELTA):
         raise ValueError(f"a format is {PARQUET} or {DELTA}, not {format!r}")
-    where = os.fspath(source)
-    filesystem, path = _place(where)
+    url = os.fspath(source)
+    where = _shown(url)
+    filesystem, path = _place(url, where)
     try:
         log = filesystem.get_file_info(f"{path.rstrip('/')}/{_LOG}")
     except (pyarrow.ArrowException, OSError) as error:
@@ -60,21 +61,30 @@ def table_source(
             source=where,
         )
     if is_delta or format == DELTA:
-        return DeltaSource(where if "://" in where else path, where, version, columns)
+        return DeltaSource(url if "://" in url else path, where, version, columns)
     if version is not None:
         raise ValueError("only a table of Delta has versions")
     return ParquetSource(filesystem, path, where, columns)
 
 
-def _place(where: str) -> tuple[fs.FileSystem, str]:
+def _shown(url: str) -> str:
+    """What messages call a source: a URL without what may be a secret."""
+    scheme, sign, rest = url.partition("://")
+    if not sign:
+        return url
+    host, slash, path = rest.partition("?")[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _place(url: str, where: str) -> tuple[fs.FileSystem, str]:
     try:
-        if "://" in where:
-            filesystem, path = fs.FileSystem.from_uri(where)
+        if "://" in url:
+            filesystem, path = fs.FileSystem.from_uri(url)
             return filesystem, path
-        return fs.LocalFileSystem(), str(Path(where).absolute())
+        return fs.LocalFileSystem(), str(Path(url).absolute())
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise CollectionSourceError(
-            f"there is no file system for this source; name a folder, or s3://, gs://, abfs:// or "
-            f"hdfs://: {error}",
+            "there is no file system for this source; name a folder, or s3://, gs://, abfs:// or "
+            f"hdfs://: {str(error).replace(url, where)}",
             source=where,
         ) from error

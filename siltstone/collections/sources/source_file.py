@@ -35,7 +35,7 @@ class SourceFile(SourcePiece):
         where: what messages call it.
         values: of columns that are not in the file.
         size_bytes: its length.
-        modified: time of its last change, as its file system tells it.
+        modified: time of its last change, as a listing of its file system tells it.
         changes: whether it may be written again, so that it is looked at again after it was read.
     """
 
@@ -54,6 +54,7 @@ class SourceFile(SourcePiece):
         self._path = path
         self.where = where
         self._changes = changes
+        self._first: tuple[int | None, int | None] = (None, None)
         self.modified = modified
         self.values = values
         self.size_bytes = size_bytes
@@ -64,6 +65,8 @@ class SourceFile(SourcePiece):
         Raises:
             CollectionSourceError: it cannot be read, or is no file of Parquet.
         """
+        if self._changes:
+            self._first = self._facts()
         with self._opened() as opened:
             schema = opened.schema_arrow.remove_metadata()
             return schema, _old_times(opened), int(opened.metadata.num_rows)
@@ -141,12 +144,17 @@ class SourceFile(SourcePiece):
         """Raise ``CollectionSourceError`` where the file is another one now."""
         if not self._changes:
             return
-        info = self._filesystem.get_file_info(self._path)
-        if (info.size, info.mtime_ns) != (self.size_bytes, self.modified):
+        facts = self._facts()
+        if facts != self._first or facts[0] != self.size_bytes:
             raise CollectionSourceError(
                 "a file changed while it was imported; import again when nothing changes it",
                 file=self.where,
             )
+
+    def _facts(self) -> tuple[int | None, int | None]:
+        """Length and time of change, asked of the file: listings of S3 tell finer times."""
+        info = self._filesystem.get_file_info(self._path)
+        return info.size, info.mtime_ns
 
 
 def _batch_rows(opened: parquet.ParquetFile) -> int:

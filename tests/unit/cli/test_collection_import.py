@@ -83,8 +83,13 @@ def test_what_cannot_be_imported_is_refused(command: Command, source: Path) -> N
     assert command(*line, "--writer", "me", "--sequence", "1").out.endswith(" 3\n")
     assert command(*line, "--writer", "me", "--sequence", "0").code == 4
     assert command(*line[:3], str(source / "gone")).code == 2
-    for wrong in (["--writer", "me"], ["--key", "gust"], ["--version", "1", "--format", "parquet"]):
-        assert command(*line, *wrong).code == 2
+    for wrong, message in (
+        (["--writer", "me"], "--writer and --sequence"),
+        (["--key", "gust"], "its key is station"),
+        (["--version", "1", "--format", "parquet"], "--version is for"),
+    ):
+        refused = command(*line, *wrong)
+        assert (refused.code, message in refused.err) == (2, True)
 
 
 def test_rows_come_at_a_time_and_with_chosen_columns(command: Command, source: Path) -> None:

@@ -9,13 +9,19 @@ from typing import Any
 
 import pyarrow
 import pytest
-from pyarrow import parquet
+from pyarrow import fs, parquet
 
 from siltstone.collections import upload_ticket
 from siltstone.collections.blocking import Collections
 from siltstone.collections.sources.any_source import table_source
+from siltstone.collections.sources.parquet_source import ParquetSource
 from siltstone.collections.sources.source_file import SourceFile
-from siltstone.core.errors import CollectionError, CollectionSchemaError, CollectionSourceError
+from siltstone.core.errors import (
+    CollectionError,
+    CollectionSchemaError,
+    CollectionSourceError,
+    UpdateTimeError,
+)
 from tests.support.collections.import_rows import GUSTS, write
 from tests.support.collections.store_fixtures import collections, folder
 
@@ -163,6 +169,24 @@ def test_a_value_of_a_folder_that_does_not_fit_is_named(
     assert made.info().batches == 0
 
 
+def test_a_collection_that_is_finished_takes_nothing(
+    collections: Collections, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = collections.create("gusts", GUSTS.schema, key=["station"])
+    made.finish()
+    source = table_source(write(tmp_path, "a.parquet", GUSTS))
+    monkeypatch.delattr(SourceFile, "tables")  # It is not read before.
+    with pytest.raises(UpdateTimeError, match="finished"):
+        made.import_rows(source)
+
+
+def test_files_without_rows_give_none(collections: Collections, tmp_path: Path) -> None:
+    made = collections.create("gusts", GUSTS.schema, key=["station"])
+    source = table_source(write(tmp_path, "a.parquet", GUSTS.slice(0, 0)))
+    assert [made.import_rows(source).rows, made.import_rows(source).repeated] == [0, True]
+    assert len(made.snapshot().to_arrow()) == 0
+
+
 def test_two_columns_of_one_name_are_named(tmp_path: Path) -> None:
     twice = pyarrow.table([[1], [2]], names=["a", "a"])
     write(tmp_path, "twice/a.parquet", twice)
@@ -188,9 +212,38 @@ def test_options_that_do_not_fit_are_refused(
         table_source(tmp_path, **options)
 
 
-def test_a_url_of_no_file_system_is_refused() -> None:
-    with pytest.raises(CollectionError, match="s3://"):
-        table_source("nowhere://a/b")
+class CoarseFileSystem:
+    """Files whose times are told in seconds, but by a listing: so does S3."""
+
+    type_name = "coarse"
+
+    def __init__(self) -> None:
+        self._inner = fs.LocalFileSystem()
+
+    def get_file_info(self, wanted: Any) -> Any:
+        if not isinstance(wanted, str):
+            return self._inner.get_file_info(wanted)
+        info = self._inner.get_file_info(wanted)
+        seconds = None if info.mtime is None else float(int(info.mtime.timestamp()))
+        return fs.FileInfo(wanted, info.type, mtime=seconds, size=info.size)
+
+    def open_input_file(self, path: str) -> Any:
+        return self._inner.open_input_file(path)
+
+
+def test_listings_may_tell_finer_times_than_files(collections: Collections, tmp_path: Path) -> None:
+    path = write(tmp_path, "a.parquet", GUSTS)
+    os.utime(path, ns=(1, 1_700_000_000_123_456_789))
+    made = collections.create("gusts", GUSTS.schema, key=["station"])
+    source = ParquetSource(CoarseFileSystem(), str(tmp_path), "there", None)
+    assert made.import_rows(source).rows == len(GUSTS)
+
+
+def test_a_url_of_no_file_system_is_refused_and_its_secrets_are_not_told() -> None:
+    with pytest.raises(CollectionError, match="s3://") as refused:
+        table_source("nowhere://me:secret@a/b?token=hidden")
+    assert "nowhere://a/b" in str(refused.value)
+    assert not any(word in str(refused.value) for word in ("secret", "hidden"))
 
 
 def test_a_url_of_a_file_system_is_read(collections: Collections, tmp_path: Path) -> None:

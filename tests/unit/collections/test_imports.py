@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -212,6 +213,19 @@ def test_rows_come_at_the_time_that_is_asked_for(collections: Collections, sourc
     assert len(made.snapshot(41).to_arrow()) == len(GUSTS)
     with pytest.raises(UpdateTimeError, match="from the upper on"):
         made.import_rows(table_source(source / "a.parquet"), time=41)
+
+
+@pytest.mark.virtual_time
+async def test_of_two_processes_that_import_at_once_one_appends(tmp_path: Path) -> None:
+    write(tmp_path, "a.parquet", many_rows(60))
+    async with CollectionsWorld() as world:
+        gusts = await (await world.create()).collection()
+        both = [await world.open().collection() for _ in range(2)]
+        told = await asyncio.gather(*(one.import_rows(table_source(tmp_path)) for one in both))
+        assert sorted(one.repeated for one in told) == [False, True]
+        assert told[0].time == told[1].time
+        assert await shown(gusts) == pairs_of(many_rows(60))
+        assert len(world.names("/parts/")) == 1
 
 
 @pytest.mark.virtual_time
