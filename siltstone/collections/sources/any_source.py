@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -49,10 +50,8 @@ def table_source(
     url = os.fspath(source)
     where = _shown(url)
     filesystem, path = _place(url, where)
-    try:
+    with _told(where):
         log = filesystem.get_file_info(f"{path.rstrip('/')}/{_LOG}")
-    except (pyarrow.ArrowException, OSError) as error:
-        raise CollectionSourceError(f"the source cannot be read: {error}", source=where) from error
     is_delta = log.type is fs.FileType.Directory
     if is_delta and format == PARQUET:
         raise CollectionSourceError(
@@ -64,7 +63,17 @@ def table_source(
         return DeltaSource(url if "://" in url else path, where, version, columns)
     if version is not None:
         raise ValueError("only a table of Delta has versions")
-    return ParquetSource(filesystem, path, where, columns)
+    with _told(where):
+        return ParquetSource(filesystem, path, where, columns)
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Name the source in errors of its file system, such as of rights or of an outage."""
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        raise CollectionSourceError(f"the source cannot be read: {error}", source=where) from error
 
 
 def _shown(url: str) -> str:
