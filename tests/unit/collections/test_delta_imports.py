@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import deltalake
 import pyarrow
 import pytest
+from pyarrow import parquet
 
 from siltstone.collections.blocking import Collections
 from siltstone.collections.sources.any_source import table_source
@@ -19,6 +20,7 @@ from tests.support.collections.delta_tables import (
     protocol,
     renamed_by_mapping,
     without_rows,
+    written_again,
 )
 from tests.support.collections.import_rows import GUSTS, brought, rows_of
 from tests.support.collections.store_fixtures import collections, folder
@@ -90,6 +92,20 @@ def test_columns_that_came_later_are_null_in_older_files(
     found = brought(collections, table)
     assert found["note"].null_count == len(GUSTS)
     assert len(found) == 2 * len(GUSTS)
+
+
+def test_old_timestamps_as_spark_writes_them_are_instants(
+    collections: Collections, tmp_path: Path
+) -> None:
+    seen = [datetime(9999, 12, 31, tzinfo=UTC), datetime(1900, 1, 1, tzinfo=UTC)]
+    times = pyarrow.array(seen, pyarrow.timestamp("us", "UTC"))
+    expected = pyarrow.table({"key": ["a", "b"], "seen": times})
+    deltalake.write_deltalake(tmp_path / "old", expected)
+    (file,) = (tmp_path / "old").glob("*.parquet")
+    parquet.write_table(expected, file, use_deprecated_int96_timestamps=True)
+    written_again(tmp_path / "old")
+    found = brought(collections, tmp_path / "old", "key")
+    assert rows_of(found) == rows_of(expected)
 
 
 @pytest.mark.parametrize("feature", ["someNewFeature", "typeWidening"])
