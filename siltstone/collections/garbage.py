@@ -140,7 +140,8 @@ class GarbageCollector:
                 if states is None:
                     continue
                 names = parts_to_sweep(listed, states)
-                await self._delete(names)
+                if not await self._delete(names):
+                    names = []
                 rollups = list(state.rollups.values())
                 swept = partial(self._place.consensus.sweep, tip, rollups)
                 count = len(names) + await self._place.ask(swept)
@@ -191,14 +192,21 @@ class GarbageCollector:
         garbage = self._garbage_in(states)
         if garbage is None:
             return 0, 0
-        await self._delete(garbage.parts)
+        if not await self._delete(garbage.parts):
+            return 0, 0
         return garbage.through, len(garbage.parts)
 
-    async def _delete(self, parts: Sequence[PartName]) -> None:
-        """Delete parts that no state needs from the present one on, and none that comes back."""
+    async def _delete(self, parts: Sequence[PartName]) -> bool:
+        """Delete parts that no state needs from the present one on, and none that comes back.
+
+        ``False`` means that none was, since a reader keeps what it was shown.
+        """
+        if parts and await self._place.is_pinned():
+            return False
         if parts:
             await self._place.secure()
             await self._objects.delete(parts)
+        return True
 
     def _garbage_in(self, states: Sequence[CollectionState]) -> CollectionGarbage | None:
         newest = states[-1]

@@ -1,8 +1,9 @@
-"""How the owner of a store, or a reader of it, reaches collections in a table of the store."""
+"""How collections are reached that are in a table of a store: by its owner, or by a reader."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 from siltstone.collections.consensus.table import TableConsensus
@@ -57,10 +58,24 @@ async def owned_place(store: AsyncStore, chosen: CollectionSettings | None) -> C
     return place_with(assembly, settings, storage, consensus, store.environment)
 
 
+async def viewed_place(store: AsyncStore) -> CollectionPlace:
+    """Return a place that shows collections in a table, whatever the settings choose.
+
+    Args:
+        store: open read-only for as long as the place is used.
+
+    Raises:
+        ChunkError: long-term storage did not answer.
+    """
+    assert isinstance(store._parts, Assembly), "it was opened by its settings"
+    settings = replace(collection_settings(store._parts.settings), consensus=TABLE)
+    return await owned_place(store, settings)
+
+
 async def _consensus(store: AsyncStore) -> TableConsensus:
     loop = asyncio.get_running_loop()
     if store.read_only:
         seen = SystemTable(store, TABLE_NAME)
         return TableReaderConsensus(seen.table, loop, store.environment, seen.look)
     system = await system_table(store, TABLE_NAME)
-    return TableConsensus(system.table, loop, store.environment, system.flush)
+    return TableConsensus(system.table, loop, store.environment, system.flush, system.is_pinned)

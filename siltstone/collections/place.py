@@ -16,6 +16,7 @@ from siltstone.core.consensus import (
     CommitsOnLoop,
     Committed,
     Consensus,
+    PinnableConsensus,
     SecurableConsensus,
     Taken,
     Tip,
@@ -143,6 +144,12 @@ class CollectionPlace:
         """
         if isinstance(self.consensus, SecurableConsensus):
             await self.ask(self.consensus.secure)
+
+    async def is_pinned(self) -> bool:
+        """Whether a reader without a lease needs objects, so that none may be deleted now."""
+        if isinstance(self.consensus, PinnableConsensus):
+            return await self.ask(self.consensus.is_pinned)
+        return False
 
     def close(self) -> None:
         """Close consensus and storage, after their last use. Blocking."""

@@ -253,6 +253,22 @@ class CommitsOnLoop(Protocol):
 
 
 @runtime_checkable
+class PinnableConsensus(Protocol):
+    """A consensus whose states are copied by readers that cannot add a lease of their own."""
+
+    def is_pinned(self) -> bool:
+        """Whether such a reader needs the objects of a state that it was shown.
+
+        Called before objects are deleted, after a state was known that does not need them; while it
+        is so, none is. A reader pins before it looks, so it is shown that state or a newer one.
+
+        Raises:
+            ChunkError: long-term storage did not answer.
+        """
+        ...
+
+
+@runtime_checkable
 class SecurableConsensus(Protocol):
     """A consensus whose newest commits are durable in another place than long-term storage."""
 

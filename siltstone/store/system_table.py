@@ -51,6 +51,14 @@ class SystemTable:
         """
         await self._slot.container.flush_tables()
 
+    async def is_pinned(self) -> bool:
+        """Whether a reader pins what the container of the table shows.
+
+        Raises:
+            ChunkError: long-term storage did not answer.
+        """
+        return bool((await self._slot.container.garbage.status()).pins)
+
 
 async def system_table(store: AsyncStore, name: str) -> SystemTable:
     """Return the table of a reserved name, and make it if it is not there.

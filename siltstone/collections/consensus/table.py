@@ -76,6 +76,7 @@ class TableConsensus:
         loop: of the store.
         environment: gives randomness.
         flush: brings what is acknowledged in the table to long-term storage.
+        is_pinned: whether a reader of the store keeps what it shows.
         prove: lets what is read after it be the newest; ``None`` means a put, after which no other
             owner was ahead.
     """
@@ -86,12 +87,14 @@ class TableConsensus:
         loop: asyncio.AbstractEventLoop,
         environment: Environment,
         flush: Callable[[], Awaitable[None]],
+        is_pinned: Callable[[], Awaitable[bool]],
         prove: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._table = table
         self._loop = loop
         self._environment = environment
         self._flush = flush
+        self._is_pinned = is_pinned
         self._prove = self._proof_put if prove is None else prove
 
     def keys(self) -> Iterator[bytes]:
@@ -165,6 +168,10 @@ class TableConsensus:
     def secure(self) -> None:
         """``SecurableConsensus.secure``: a flush of the tables."""
         self._wait(_awaited(self._flush))
+
+    def is_pinned(self) -> bool:
+        """``PinnableConsensus.is_pinned``: a listing."""
+        return self._wait(_awaited(self._is_pinned))
 
     # --- parts of the above, on the loop of the table ---------------------------------------------
 
@@ -305,8 +312,8 @@ class TableConsensus:
         return int.from_bytes(self._environment.random_bytes(_NONCE_BYTES), "little")
 
 
-async def _awaited(call: Callable[[], Awaitable[None]]) -> None:
-    await call()
+async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
+    return await call()
 
 
 def _alone(tip: Tip, diff: Diff, link: Rollup | None) -> Entry:

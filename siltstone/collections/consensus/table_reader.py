@@ -35,7 +35,7 @@ class TableReaderConsensus(TableConsensus):
         environment: Environment,
         look: Callable[[], Awaitable[None]],
     ) -> None:
-        super().__init__(table, loop, environment, flush=refused, prove=look)
+        super().__init__(table, loop, environment, flush=refused, is_pinned=_pins, prove=look)
 
     def keys(self) -> Iterator[bytes]:
         """``Consensus.keys``: one scan."""
@@ -76,6 +76,10 @@ class TableReaderConsensus(TableConsensus):
 
 async def refused() -> None:
     """Raise ``ReadOnlyError``."""
+    _refuse()
+
+
+async def _pins() -> bool:
     _refuse()
 
 

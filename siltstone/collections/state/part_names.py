@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.collection_batch import CollectionBatch
 from siltstone.core.records.collection_part import CollectionPart
+from siltstone.core.records.collection_state import CollectionState
 
 _NAME = re.compile(r"([0-9a-f]{16})/([0-9a-f]{16})-(0|[1-9][0-9]{0,9})-([0-9a-f]{16})\.parquet")
 
@@ -65,3 +66,31 @@ def name_of_part(part: CollectionPart) -> PartName:
 def names_in(batch: CollectionBatch) -> Iterator[PartName]:
     """The names of all parts of a batch that are objects."""
     return (name_of_part(part) for part in batch.parts() if part.inline is None)
+
+
+def object_parts(state: CollectionState) -> dict[str, CollectionPart]:
+    """The parts of a state that are objects, by the names of these."""
+    return {
+        part_key(state.id, name_of_part(part)): part
+        for batch in state.batches.items
+        for part in batch.parts()
+        if part.inline is None
+    }
+
+
+def with_nonces(state: CollectionState, nonces: Mapping[PartName, int]) -> CollectionState:
+    """Return a state whose parts have these nonces, by the names that they had; others stay."""
+    if not nonces:
+        return state
+
+    def renamed(part: CollectionPart) -> CollectionPart:
+        if part.inline is not None:
+            return part
+        return replace(part, nonce=nonces.get(name_of_part(part), part.nonce))
+
+    batches = [
+        replace(batch, runs=tuple(tuple(map(renamed, run)) for run in batch.runs))
+        for batch in state.batches.items
+    ]
+    count = len(state.batches.items)
+    return replace(state, batches=state.batches.replaced(0, count, batches))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from siltstone.collections.any_collection import collections_are_installed, store_has_collections
-from siltstone.collections.state.part_names import name_of_part, part_key
+from siltstone.collections.state.part_names import name_of_part, object_parts, part_key
 from siltstone.collections.state.restored import restored_state
 from siltstone.container.reads.chunk_rows import ChunkRows
 from siltstone.core.checksums import combine
-from siltstone.core.errors import CapabilityError, CorruptDataError
+from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.backup import BackupChunk
 from siltstone.core.records.backup_collections import BackupCollection
 from siltstone.core.records.chunk import Chunk
@@ -29,8 +29,8 @@ from siltstone.core.records.collection_state import (
 )
 from siltstone.migration.backup.chunk_restore import ChunkItem
 from siltstone.migration.backup.plan import ChunkPlan, plan_chunks
+from siltstone.migration.source.held_collections import held_collections
 from siltstone.pipelines.store_view import StoreView
-from siltstone.store.worker_store import worker_store
 
 if TYPE_CHECKING:
     from siltstone.collections.blocking.held import BlockingHold
@@ -69,38 +69,20 @@ class CollectionsToCopy:
 
 
 @contextmanager
-def held_collections(view: StoreView, *, every: bool) -> Iterator[CollectionsToCopy]:
+def collections_to_copy(view: StoreView, *, every: bool) -> Iterator[CollectionsToCopy]:
     """Hold all collections of a store until the end of the block.
 
     Args:
         view: the store.
         every: whether they are wanted.
-
-    Raises:
-        CapabilityError: they are in a table of the owner.
     """
     if not store_has_collections(view.path, view.uuid):
         yield CollectionsToCopy(None, has_left=False)
     elif not (every and collections_are_installed()):
         yield CollectionsToCopy(None, has_left=True)
     else:
-        from siltstone.collections.blocking.held import hold_collections
-
-        _check_choice(view)
-        with hold_collections(view.path) as hold:
+        with held_collections(view.path, is_pinned=True) as hold:
             yield CollectionsToCopy(hold, has_left=False)
-
-
-def _check_choice(view: StoreView) -> None:
-    from siltstone.collections.consensus.table_plugin import TABLE
-    from siltstone.collections.consensus_choice import chosen_consensus
-
-    with closing(worker_store(view.path, view.uuid)) as storage:
-        if chosen_consensus(storage) == TABLE:
-            raise CapabilityError(
-                "a backup cannot hold collections that are in a table of the owner; copy their "
-                "rows in the owner, and make backups of single containers by --container"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +131,7 @@ def _planned(
     known: Mapping[str, BackupChunk],
     lengths: Mapping[str, int],
 ) -> CollectionPlan:
-    parts = _parts_of(held.state)
+    parts = object_parts(held.state)
     rows = [
         ChunkRows(
             container=0,
@@ -159,15 +141,6 @@ def _planned(
         for name, part in parts.items()
     ]
     return CollectionPlan(held=held, parts=parts, plans=plan_chunks(folder, rows, known, lengths))
-
-
-def _parts_of(state: CollectionState) -> dict[str, CollectionPart]:
-    return {
-        part_key(state.id, name_of_part(part)): part
-        for batch in state.batches.items
-        for part in batch.parts()
-        if part.inline is None
-    }
 
 
 class RestoredCollections:
@@ -195,7 +168,7 @@ class RestoredCollections:
         for one in self._collections:
             state = _state_of(one)
             new_id = self._id(one)
-            parts = _parts_of(state)
+            parts = object_parts(state)
             copies = {copy.name: copy for copy in one.parts}
             if {name: part.length for name, part in parts.items()} != {
                 name: copy.length for name, copy in copies.items()
@@ -222,23 +195,12 @@ class RestoredCollections:
             asyncio.run(self._make(new))
 
     async def _make(self, new: NewStore) -> None:
-        from siltstone.collections.async_collection import AsyncCollection
-        from siltstone.collections.catalog import (
-            CATALOG_NAME,
-            Catalog,
-            CatalogRow,
-            begun,
-            catalog_row,
-        )
-        from siltstone.collections.housekeeping import Housekeeping
+        from siltstone.collections.catalog import CatalogRow
+        from siltstone.collections.new_copies import NewCopies
         from siltstone.collections.opened_place import place_of
 
         place = place_of(new.assembly, new.assembly.environment, None)
-        try:
-            opened = await place.ask(lambda: begun(place, catalog_row()))
-            housekeeping = Housekeeping(place, opened)
-            catalog = Catalog(AsyncCollection(CATALOG_NAME, place, housekeeping))
-            named = await catalog.rows()
+        async with NewCopies(place) as copies:
             for one in self._collections:
                 row = CatalogRow(
                     name=one.name,
@@ -249,14 +211,8 @@ class RestoredCollections:
                     history=one.history,
                     created_ms=one.created_ms,
                 )
-                first = restored_state(_state_of(one), row.id)
-                await place.ask(partial(begun, place, row, first))
-                if row.name not in named:
-                    await catalog.add(row)
-            await housekeeping.settle()
-            await housekeeping.close()
-        finally:
-            await place.ask(place.close)
+                await copies.make(row, restored_state(_state_of(one), row.id))
+            await copies.settle()
 
     def _id(self, one: BackupCollection) -> bytes:
         text = self._store_id + one.id

@@ -31,7 +31,7 @@ from siltstone.core.text import counted
 from siltstone.migration.backup.collection_copies import (
     CollectionPlan,
     CollectionsToCopy,
-    held_collections,
+    collections_to_copy,
 )
 from siltstone.migration.backup.fragment_copy import OCCUPIED, FragmentItem, FragmentWork
 from siltstone.migration.backup.lease import Lease, turn
@@ -162,7 +162,7 @@ class _Making:
         progress: Progress,
     ) -> BackupReport:
         begun_ms = int(self._place.environment.time() * 1000)
-        with held_collections(self._view, every=containers is None) as held:
+        with collections_to_copy(self._view, every=containers is None) as held:
             return self._made(
                 begun_ms, containers, held, executor, allow_missing=allow_missing, progress=progress
             )

@@ -50,4 +50,7 @@ class TablePlace:
         self._system, self._running = inside.loop(store).run(found())
 
     def open(self, environment: Environment) -> Consensus:
-        return TableConsensus(self._system.table, self._running, environment, self._system.flush)
+        system = self._system
+        return TableConsensus(
+            system.table, self._running, environment, system.flush, system.is_pinned
+        )

@@ -11,7 +11,6 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import (
-    CapabilityError,
     CorruptDataError,
     LostDataError,
     SiltstoneError,
@@ -25,6 +24,13 @@ from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.store import store_assembly
 from siltstone.store.admin import place_settings, prefilled_init
 from tests.support.collections.stored_objects import paths
+from tests.support.collections.whole_histories import (
+    SCHEMA,
+    history,
+    store_with_histories,
+    table,
+    updates_of,
+)
 from tests.support.migration.backups import Died, Mortal, files, tmp_path
 from tests.support.stores import flip
 
@@ -32,55 +38,15 @@ __all__ = ["tmp_path"]
 
 pytestmark = pytest.mark.slow
 
-SCHEMA = pyarrow.schema([("k", pyarrow.int64()), ("v", pyarrow.string())])
-Rows = list[tuple[int, int, str, int]]
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A store with two collections that have parts, inline rows, and a history."""
-    folder = siltstone.init(tmp_path / "store").parent
-    with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
-        file.write("\ngarbage:\n  delay: 0s\ncollections:\n  compaction: off\n")
-    with siltstone.open(folder) as store:
-        store.create("a").append(b"bytes")
-    with siltstone.open_collections(folder) as collections:
-        for name in ("ages", "gusts"):
-            made = collections.create(name, SCHEMA, key=["k"], times="count")
-            made.append(table(0, 3_000))
-            made.append([{"k": 1, "v": "x"}], remove=[{"k": 2, "v": "row 2"}])
-            made.writer("loader").append(table(3_000, 4_000), sequence=7)
-        made.evolve(SCHEMA.append(pyarrow.field("more", pyarrow.int8())))
-        made.bookmark("bill")
-        collections.settle()
-    return folder
+    return store_with_histories(tmp_path / "store")
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     return tmp_path / "backups"
-
-
-def table(start: int, stop: int) -> pyarrow.Table:
-    numbers = range(start, stop)
-    return pyarrow.table({"k": list(numbers), "v": [f"row {n}" for n in numbers]})
-
-
-def history(folder: Path) -> dict[str, Rows]:
-    """Every update of every collection of a store that is sound."""
-    found: dict[str, Rows] = {}
-    with siltstone.open_collections(folder) as collections:
-        assert [one for one in collections.check(deep=True) if one.severity == "damage"] == []
-        for name in collections.list():
-            collection = collections.collection(name)
-            upper = collection.info().upper
-            assert upper is not None
-            found[name] = sorted(
-                (row["_time"], row["k"], row["v"], row["_diff"])
-                for changes in collection.listen(0, until=upper)
-                for row in changes.to_arrow().to_pylist()
-            )
-    return found
 
 
 def test_a_restored_store_has_each_collection_with_its_history(
@@ -331,11 +297,36 @@ def test_a_backup_that_died_anywhere_is_made_by_the_next_call(
         pytest.fail("each one died")
 
 
-def test_collections_in_a_table_of_the_owner_are_refused(tmp_path: Path, place: Path) -> None:
+def test_collections_in_a_table_of_the_owner_are_backed_up_while_it_works(
+    tmp_path: Path, place: Path
+) -> None:
+    """Objects of rows that the backup has planned to copy are replaced, and would be deleted."""
     folder = siltstone.init(tmp_path / "owned").parent
     with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
-        file.write("\ncollections:\n  consensus: table\n")
+        file.write("\ngarbage: {delay: 0s}\ncollections: {consensus: table, compaction: off}\n")
     with siltstone.open(folder) as store, siltstone.open_collections(store) as collections:
-        collections.create("gusts", SCHEMA, key=["k"]).append(table(0, 3_000))
-    with pytest.raises(CapabilityError, match="--container"):
-        create_backup(folder, place)
+        gusts = collections.create("gusts", SCHEMA, key=["k"], times="count")
+        gusts.append(table(0, 3_000))
+        gusts.append([{"k": 1, "v": "x"}], remove=[{"k": 2, "v": "row 2"}])
+        gusts.bookmark("bill")
+        before = updates_of(gusts)
+
+        class Compacting(LocalExecutor):
+            def run(self, work: Any, packs: Any) -> Any:
+                gusts.append(table(3_000, 6_000))
+                gusts.compact()
+                assert gusts.collect() == 0, "the backup keeps them"
+                assert collections.sweep() == 0
+                return super().run(work, packs)
+
+        report = create_backup(folder, place, executor=Compacting())
+        assert report.backup.collections is not None
+        assert report.backup.collections.parts == 1
+        assert gusts.collect() > 0, "it keeps them no longer"
+        old_id = gusts.info().id
+    restore_backup(place, tmp_path / "new")
+    assert history(tmp_path / "new") == {"gusts": before}
+    with siltstone.open_collections(tmp_path / "new") as collections:
+        gusts = collections.collection("gusts")
+        assert gusts.info().id != old_id
+        assert [mark.name for mark in gusts.info().bookmarks] == ["bill"]
