@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from siltstone.cli.collection_changes import changing
+from siltstone.cli.collection_copy_command import copy_collection
 from siltstone.cli.collection_import_command import import_
 from siltstone.cli.collection_mark_commands import advance_since, bookmark, writer
 from siltstone.cli.collection_row_commands import append, follow, read
@@ -225,7 +226,7 @@ def drop_collection(
         print_json({"dropped": collection})
 
 
-for verb in (append, import_, read, follow, bookmark, writer, advance_since):
+for verb in (append, import_, read, follow, copy_collection, bookmark, writer, advance_since):
     collection.add_command(verb)
 for verb in (compact, gc, sweep, space, entries, check, upgrade):
     collection.add_command(verb)

@@ -8,7 +8,7 @@ from siltstone.cli.output import say
 def tell_left_out(verb: str) -> None:
     """Say on standard error that collections of the store are not part of what was made."""
     say(
-        f"siltstone: warning: the collections of the store are not part of the {verb}; copy their "
-        "rows with collection read and collection append",
+        f"siltstone: warning: the collections of the store are not part of the {verb}; copy them "
+        "with collection copy",
         err=True,
     )

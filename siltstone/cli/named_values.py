@@ -65,14 +65,18 @@ class PathOrAddress(click.types.StringParamType):
 
 def _in_store(look: Callable[[Store, str], Iterable[str]]) -> Lookup:
     def lookup(context: click.Context, prefix: str) -> Iterator[str]:
-        session = context.find_object(Session) or Session()
-        source = context.params.get("source")
-        if isinstance(source, Path):  # the store that a copy reads
-            session = Session(store=str(source))
-        with session.open_reader() as store:
+        with _session(context).open_reader() as store:
             yield from look(store, prefix)
 
     return lookup
+
+
+def _session(context: click.Context) -> Session:
+    """What opens the store of the line, or the one that a copy reads."""
+    source = context.params.get("source")
+    if isinstance(source, Path):
+        return Session(store=str(source))
+    return context.find_object(Session) or Session()
 
 
 def _segments(store: Store, prefix: str) -> Iterator[str]:
@@ -84,7 +88,7 @@ def _adoptions(store: Store, prefix: str) -> Iterator[str]:
 
 
 def _collections(context: click.Context, prefix: str) -> list[str]:
-    session = context.find_object(Session) or Session()
+    session = _session(context)
     with session.open_collections(reads=True) as collections:
         return [name for name in collections.list() if name.startswith(prefix)]
 
@@ -160,6 +164,7 @@ _ONLY: Final[dict[tuple[str, str], Named | PathOrAddress]] = {
     ("adoption release", "name"): ADOPTION,
     ("collection bookmark rm", "name"): BOOKMARK,
     ("collection bookmark set", "name"): BOOKMARK,
+    ("collection copy", "prefix"): COLLECTION,
     ("collection ls", "pattern"): COLLECTION,
     ("collection writer rm", "name"): WRITER,
     ("concat", "source"): SEGMENT,

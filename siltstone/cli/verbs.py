@@ -73,7 +73,7 @@ VERBS: Final[dict[str, Verb]] = {
     "copy": Verb(
         "copy_command",
         "copy",
-        "Copy segments of the store SOURCE into the store TARGET: what is new and no more.",
+        "Copy segments and collections of the store SOURCE into TARGET: what is new and no more.",
     ),
     "create": Verb("write_commands", "create", "Make the empty segment SEGMENT."),
     "doctor": Verb(

@@ -9,6 +9,7 @@ import pytest
 
 import siltstone
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.collections import any_collection
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CapabilityError, StoreNotFoundError
 from siltstone.migration.backup.place import delete
@@ -47,14 +48,14 @@ def test_a_backup_of_a_container_says_that_it_has_no_collections(
     assert f"{WARNING} backup" in ran.err
 
 
-def test_a_copy_of_everything_says_that_it_has_no_collections(
-    command: Command, folder: Path, tmp_path: Path
+def test_a_copy_without_the_package_says_that_it_has_no_collections(
+    command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"bytes")
     target = str(siltstone.init(tmp_path / "target"))
-    assert WARNING not in command("copy", str(folder), target).err
     assert command("collection", "create", "gusts", *COLUMNS).code == 0
+    monkeypatch.setattr(any_collection, "collections_are_installed", lambda: False)
     assert f"{WARNING} copy" in command("copy", str(folder), target).err
     assert WARNING not in command("copy", str(folder), target, "a").err
 
