@@ -17,7 +17,7 @@ from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.migration.relocate.switch import MoveReport
+    from siltstone.migration.relocate.copied_objects import MoveReport
 
 NEW = click.argument("new", type=PathText(exists=True, dir_okay=False, path_type=Path))
 

@@ -204,13 +204,20 @@ def _row(found: dict[str, Any]) -> CatalogRow:
         raise CorruptDataError("row of the catalog makes no sense", where=where) from error
 
 
-def begun(place: CollectionPlace, row: CatalogRow, first: CollectionState | None = None) -> Opened:
+def begun(
+    place: CollectionPlace,
+    row: CatalogRow,
+    first: CollectionState | None = None,
+    *,
+    is_leaving: bool = False,
+) -> Opened:
     """Open a collection; give it its first entry if it has none. Blocking.
 
     Args:
         place: where it is.
         row: of the catalog.
         first: the state before the first entry; ``None`` means that of a new collection.
+        is_leaving: whether that is for a switch of the store to another place.
 
     Raises:
         StoreNotFoundError: the store was switched to another place meanwhile.
@@ -221,7 +228,7 @@ def begun(place: CollectionPlace, row: CatalogRow, first: CollectionState | None
     make_choice(place.storage, place.settings.consensus)
     before = row.initial_state() if first is None else first
     rollup = place.consensus.put_rollup(row.id, 0, encode_state(before))
-    if row.id == CATALOG_ID:
+    if row.id == CATALOG_ID and not is_leaving:
         # The first object of a collection. A switch of storage looks for one after it took the name
         # of the store away, so one of the two sees the other.
         _check_place(place)

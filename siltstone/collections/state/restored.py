@@ -43,8 +43,8 @@ def restored_state(
 def arrived_state(state: CollectionState, seqno: int) -> CollectionState:
     """Return the state from which a collection that moved away continues at another place.
 
-    It is the same collection, so bookmarks keep their tokens. Readers and writers that the old
-    place knew have their parts there, so they are gone.
+    It is the same collection, so bookmarks keep their tokens, and a dropped one stays dropped.
+    Readers and writers that the old place knew have their parts there, so they are gone.
 
     Args:
         state: the last one at the old place.
@@ -53,7 +53,7 @@ def arrived_state(state: CollectionState, seqno: int) -> CollectionState:
     assert seqno >= state.seqno, "parts are born below the seqno of each state that names them"
     return replace(
         state,
-        life=Life.OPEN,
+        life=Life.OPEN if state.life is Life.MOVED else state.life,
         seqno=seqno,
         floor=0,
         collected=seqno,

@@ -84,7 +84,7 @@ def copy_collections(
         target: the same of the other store. Where its collections are in a table, it is claimed.
         executor: where objects of rows are copied.
         chosen: which collections.
-        made: gets the names of those that the target has now; ``None`` if nobody asks.
+        made: gets the names of those that the target has now; ``None`` if that is not asked.
 
     Yields:
         One outcome for each: ``ok``; ``same`` if its copy is there; ``conflict`` if the target has

@@ -15,9 +15,10 @@ from siltstone.core.storage.optional_verbs import PieceError, PieceRoom, piece_b
 from siltstone.migration.backup.chunk_put import put_chunk
 from siltstone.migration.backup.fragment_copy import READ_BYTES, unread
 from siltstone.migration.backup.place import delete
+from siltstone.pipelines.whole_objects import ObjectItem, object_pieces
 from siltstone.pipelines.window import unpack_sums
 from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
-from siltstone.store.manifest import COPY_NAME
+from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME
 from siltstone.store.worker_store import worker_store
 
 
@@ -29,6 +30,7 @@ class MoveItem:
         name: the same at both.
         length: bytes that are copied; the old one may have more after them that nothing names.
         sums: CRC32C of each block: u32[], little-endian; none of what has none.
+        crc: CRC32C of all bytes, where there are no sums of blocks; ``None`` if it is not known.
         found: length of what has this name at the new place; ``None`` when nothing has.
         doubted: what is found may be other bytes, so it is compared; else it is not the object.
     """
@@ -38,6 +40,7 @@ class MoveItem:
     sums: bytes
     found: int | None
     doubted: bool = False
+    crc: int | None = None
 
     @property
     def size(self) -> int:
@@ -47,12 +50,13 @@ class MoveItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveWork:
-    """Copies objects, each block that has a sum compared with it.
+    """Copies objects, each block, or object, that has a sum compared with it.
 
     Attributes:
         source: the settings file with the old long-term storage.
         target: that with the new one.
         uuid: of the store, which both places must be of.
+        named: the name of the manifest at the old place.
         rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
@@ -60,13 +64,14 @@ class MoveWork:
     target: str
     uuid: str
     rate: int | None
+    named: str = MANIFEST_NAME
 
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
         """Open both."""
         each = share_of(self.rate, openings)
         with (
-            closing(worker_store(self.source, self.uuid, each)) as source,
+            closing(worker_store(self.source, self.uuid, each, self.named)) as source,
             closing(worker_store(self.target, self.uuid, name=COPY_NAME)) as target,
         ):
             yield partial(_moved, uncached(source), target, PieceRoom())
@@ -112,7 +117,11 @@ def _is_there(source: ChunkStorage, target: ChunkStorage, room: PieceRoom, item:
 
 
 def _pieces(source: ChunkStorage, room: PieceRoom, item: MoveItem) -> Iterator[memoryview]:
-    """Read an object, each block that has a sum compared with it. Raises ``SiltstoneError``."""
+    """Read an object, compared with the sums that are known of it. Raises ``SiltstoneError``."""
+    if item.crc is not None:
+        whole = ObjectItem(name=item.name, length=item.length, crc=item.crc)
+        yield from object_pieces(source, whole, room)
+        return
     sums = unpack_sums(item.sums)
     for part in chunk_parts(item.name, item.length, sums, piece_bytes(source, READ_BYTES)):
         view = room.of(part.length)

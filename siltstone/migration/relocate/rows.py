@@ -8,7 +8,7 @@ has the same bytes for as long as it is a chunk. All others are compared by each
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from siltstone.container.reads.chunk_rows import ChunkRows
 from siltstone.pipelines.window import pack_sums
@@ -17,9 +17,23 @@ MARKS: Final = "system/copied/"
 """What the names of objects begin with that hold such an id, ``<container>-<chunk id>``."""
 
 
-def contents_of(rows: Iterable[ChunkRows]) -> dict[str, tuple[int, bytes]]:
-    """Length and sums of every chunk, by its name."""
-    return {row.chunk.name: (row.chunk.length, pack_sums(row.sums)) for row in rows}
+class Content(NamedTuple):
+    """What an object is to hold.
+
+    Attributes:
+        length: bytes that are copied.
+        sums: CRC32C of each block: u32[], little-endian; none of what has none.
+        crc: CRC32C of all bytes; ``None`` where that is not known.
+    """
+
+    length: int
+    sums: bytes = b""
+    crc: int | None = None
+
+
+def contents_of(rows: Iterable[ChunkRows]) -> dict[str, Content]:
+    """Every chunk, by its name."""
+    return {row.chunk.name: Content(row.chunk.length, pack_sums(row.sums)) for row in rows}
 
 
 def mark_names(rows: Iterable[ChunkRows]) -> list[str]:

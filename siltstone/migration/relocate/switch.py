@@ -3,26 +3,29 @@
 Names of chunks and what metadata says of them do not depend on the binding, so the new place gets
 the same objects under the same names. Chunks come first, as often as one likes. The switch holds
 every log, so that no process opens the store. It brings the rest and what changed, checks whether
-all is there, takes the name of the store away from the old place, gives it to the new one, and then
-replaces the settings. Nothing else changes at the old place.
+all is there, takes the name of the store away from the old place, lets collections go on at the new
+one, gives that the name, and then replaces the settings. At the old place nothing else changes but
+that each collection gets a last entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from siltstone.collections.any_collection import has_collections, store_has_collections
+from siltstone.collections.any_collection import collections_are_installed, store_has_collections
+from siltstone.collections.consensus.object_names import COLLECTIONS_PREFIX
+from siltstone.collections.consensus.table_plugin import TABLE
+from siltstone.container.reads.chunk_rows import ChunkRows
 from siltstone.core.chunk_names import FILES_PREFIX, PINS_PREFIX
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
     CapabilityError,
-    CorruptDataError,
     FencedError,
     SettingsError,
     StoreError,
@@ -31,11 +34,16 @@ from siltstone.core.errors import (
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
 from siltstone.core.storage.optional_verbs import delete_many
-from siltstone.core.text import counted
 from siltstone.migration.backup.create import Progress
 from siltstone.migration.backup.place import delete, put
-from siltstone.migration.relocate.objects import MoveItem, MoveWork
-from siltstone.migration.relocate.rows import contents_of, doubted, mark_names
+from siltstone.migration.relocate.collection_moves import (
+    consensus_to_move,
+    held_contents,
+    listed_contents,
+    move_collections,
+)
+from siltstone.migration.relocate.copied_objects import Move, MoveReport, copied_objects
+from siltstone.migration.relocate.rows import Content, contents_of, doubted, mark_names
 from siltstone.migration.relocate.settings import (
     is_switched,
     manifest_at,
@@ -43,38 +51,14 @@ from siltstone.migration.relocate.settings import (
     same_place,
 )
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.store_view import StoreView, store_view
-from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
+from siltstone.pipelines.work import Executor
 from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME, MOVED_NAME
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
 from siltstone.store.store_assembly import Assembly, assembled, open_storage
 
 _OURS: Final = ("data/", "import/", "system/")
 _NAMES: Final = (MANIFEST_NAME, COPY_NAME, MOVED_NAME)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveReport:
-    """What a copy or a switch did.
-
-    Attributes:
-        objects: that the store has.
-        size: their bytes.
-        copied: how many of them were copied by this call; the others were there.
-        copied_bytes: bytes of these.
-        removed: objects at the new place that the store no longer has.
-        settings: the settings file that was replaced; ``None`` after a copy.
-        has_left_collections: the store has collections, which were not copied.
-    """
-
-    objects: int
-    size: int
-    copied: int
-    copied_bytes: int
-    removed: int
-    settings: Path | None = None
-    has_left_collections: bool = False
 
 
 def copy_storage(
@@ -98,6 +82,7 @@ def copy_storage(
     Raises:
         SettingsError: the two files differ by more, or not at all.
         CapabilityError: the store writes a legacy layout; nothing was written.
+        LeaseExpiredError: objects of collections were deleted meanwhile, since this stood still.
         StoreError: the new place holds something else.
         CorruptDataError: a chunk is damaged or gone; it is named. What was copied stays.
         PipelineError: the old place did not answer for a chunk.
@@ -113,11 +98,17 @@ def copy_storage(
                 for name in mark_names(rows):
                     _put(target, name, view.manifest)
             found = {stat.name: stat.length for stat in target.list()}
-        run = executor or LocalExecutor()
+        move = Move(
+            old=old, new=new, executor=executor or LocalExecutor(), progress=progress, rate=rate
+        )
         wanted, doubts = contents_of(rows), doubted(rows, found)
-        report = _copied(old, new, view.uuid, wanted, found, doubts, run, rate, progress)
-        left = store_has_collections(view.path, view.uuid)
-        return replace(report, has_left_collections=left)
+        if not store_has_collections(view.path, view.uuid):
+            return copied_objects(move, view.uuid, wanted, found, doubts)
+        if not collections_are_installed():
+            report = copied_objects(move, view.uuid, wanted, found, doubts)
+            return replace(report, has_left_collections=True)
+        with held_contents(view.path) as of_collections:
+            return copied_objects(move, view.uuid, wanted | of_collections, found, doubts)
 
 
 def switch_storage(
@@ -141,46 +132,50 @@ def switch_storage(
     Raises:
         StoreInUseError: a process owns a container; nothing was changed.
         StoreError: an object is not at the new place as it should be; or see ``copy_storage``.
-        CapabilityError: the store writes a legacy layout, or has collections, or got its first one
-            meanwhile; nothing was switched.
+        CapabilityError: the store writes a legacy layout, or has collections that cannot move;
+            nothing was switched.
         FencedError: another owner took a container over meanwhile; nothing was switched.
         CorruptDataError, PipelineError, ChunkError, SettingsError: see ``copy_storage``.
     """
     environment = SystemEnvironment()
     old, new = load_settings(store), load_settings(settings)
     if same_place(old, new) and is_switched(old, environment):
-        return MoveReport(objects=0, size=0, copied=0, copied_bytes=0, removed=0, settings=old.file)
+        return MoveReport(settings=old.file)
     old, new = _checked(store, settings)
     with ExitStack() as stack:
         stack.enter_context(closing(environment))
         source = stack.enter_context(closing(open_storage(old, environment)))
         target = stack.enter_context(closing(open_storage(new, environment)))
+        move = Move(old=old, new=new, executor=executor or LocalExecutor(), progress=progress)
         moved = manifest_at(source, MOVED_NAME)
         if moved is not None and manifest_at(source, MANIFEST_NAME) is None:
             # A call died here; no open was possible since, so the new place is still whole.
             _check_begun(target, moved)
-            _name(target, moved)
-            report = MoveReport(objects=0, size=0, copied=0, copied_bytes=0, removed=0)
+            report = _ended(move, source, target, moved)
         else:
-            _refuse_collections(source)
+            consensus = consensus_to_move(source, target, move)
             with closing(assembled(old.file, environment)) as assembly, _held(assembly) as held:
-
-                def check() -> None:
-                    held()
-                    _refuse_collections(source)
-
-                report = _rest(old, new, source, target, executor or LocalExecutor(), progress)
-                _unname(source, assembly.manifest, check)
-                _name(target, assembly.manifest)
+                report = _rest(move, source, target, consensus)
+                _unname(source, assembly.manifest, held)
+                last = _ended(move, source, target, assembly.manifest)
+                report = replace(
+                    report,
+                    copied=report.copied + last.copied,
+                    copied_bytes=report.copied_bytes + last.copied_bytes,
+                )
     replace_settings(old.file, new.file)
-    return MoveReport(
-        objects=report.objects,
-        size=report.size,
-        copied=report.copied,
-        copied_bytes=report.copied_bytes,
-        removed=report.removed,
-        settings=old.file,
-    )
+    return replace(report, settings=old.file)
+
+
+def _ended(
+    move: Move, source: ChunkStorage, target: ChunkStorage, manifest: StoreManifest
+) -> MoveReport:
+    """Bring the collections, and make the new place the store's. May be repeated."""
+    report = MoveReport()
+    if manifest_at(target, MANIFEST_NAME) is None:
+        report = move_collections(move, manifest.store_id, source, target)
+    _name(target, manifest)
+    return report
 
 
 def _checked(
@@ -234,96 +229,55 @@ def _refuse_legacy(view: StoreView) -> None:
         )
 
 
-def _refuse_collections(source: ChunkStorage) -> None:
-    """Raise ``CapabilityError`` if a switch would leave collections at the old place."""
-    if has_collections(source):
-        raise CapabilityError(
-            "a store that has collections cannot be switched: they would stay at the old place"
-        )
-
-
-def _copied(
-    old: EffectiveSettings,
-    new: EffectiveSettings,
-    uuid: str,
-    wanted: dict[str, tuple[int, bytes]],
-    found: dict[str, int],
-    doubts: Collection[str],
-    executor: Executor,
-    rate: int | None,
-    progress: Progress,
-) -> MoveReport:
-    items = [
-        MoveItem(name=name, length=length, sums=sums, found=found.get(name), doubted=name in doubts)
-        for name, (length, sums) in sorted(wanted.items())
-        if found.get(name) != length or name in doubts
-    ]
-    sizes = {item.name: item.size for item in items}
-    total, done = sum(sizes.values()), 0
-    work = MoveWork(source=str(old.file), target=str(new.file), uuid=uuid, rate=rate)
-    copied: list[str] = []
-    damaged: list[tuple[str, str]] = []
-    with closing(executor.run(work, packed(items, executor.workers))) as outcomes:
-        for outcome in outcomes:
-            done += sizes[outcome.subject]
-            progress(done, total)
-            if outcome.status == FAILED:
-                raise PipelineError(f"the old place did not answer: {outcome.message}")
-            if outcome.status in DAMAGE:
-                damaged.append((outcome.subject, f"{outcome.status}: {outcome.message}"))
-            elif outcome.status == OK:
-                copied.append(outcome.subject)
-    if damaged:
-        name, first = damaged[0]
-        count = counted(len(damaged), "object")
-        text = f"{count} of the store cannot be read; the first: {first}"
-        raise CorruptDataError(text, where=name)
-    return MoveReport(
-        objects=len(wanted),
-        size=sum(length for length, _ in wanted.values()),
-        copied=len(copied),
-        copied_bytes=sum(sizes[name] for name in copied),
-        removed=0,
-    )
-
-
 def _rest(
-    old: EffectiveSettings,
-    new: EffectiveSettings,
-    source: ChunkStorage,
-    target: ChunkStorage,
-    executor: Executor,
-    progress: Progress,
+    move: Move, source: ChunkStorage, target: ChunkStorage, consensus: str | None
 ) -> MoveReport:
     """Bring what the new place lacks, remove what it has in excess, and look at all of it."""
-    with store_view(old.file) as view:
+    with store_view(move.old.file) as view:
         _refuse_legacy(view)
         _begin(target, view.manifest)
         rows = view.chunk_rows(again=True)
     wanted = contents_of(rows)
     for stat in source.list("import/"):
-        wanted.setdefault(stat.name, (stat.length, b""))
+        wanted.setdefault(stat.name, Content(stat.length))
     for stat in source.list("system/"):
         if stat.name not in _NAMES and not stat.name.startswith((PINS_PREFIX, FILES_PREFIX)):
-            wanted.setdefault(stat.name, (stat.length, b""))
+            wanted.setdefault(stat.name, Content(stat.length))
+    if consensus is None:
+        return _whole(move, view.uuid, target, wanted, rows, _OURS)
+    with held_contents(view.path) as of_collections:
+        if consensus != TABLE:
+            return _whole(move, view.uuid, target, wanted | of_collections, rows, _OURS)
+        wanted |= listed_contents(source) | of_collections
+        return _whole(move, view.uuid, target, wanted, rows, (*_OURS, COLLECTIONS_PREFIX))
+
+
+def _whole(
+    move: Move,
+    uuid: str,
+    target: ChunkStorage,
+    wanted: Mapping[str, Content],
+    rows: Sequence[ChunkRows],
+    ours: tuple[str, ...],
+) -> MoveReport:
     found = {stat.name: stat.length for stat in target.list()}
     extra = [
         name
         for name in found
-        if name.startswith(_OURS) and name not in wanted and name not in _NAMES
+        if name.startswith(ours) and name not in wanted and name not in _NAMES
     ]
     for error in delete_many(target, extra).values():
         raise error
     doubts = doubted(rows, found)
-    report = _copied(old, new, view.uuid, wanted, found, doubts, executor, None, progress)
+    report = copied_objects(move, uuid, wanted, found, doubts)
     lengths = {stat.name: stat.length for stat in target.list()}
-    for name, (length, _) in wanted.items():
-        if lengths.get(name) != length:
+    for name, content in wanted.items():
+        if lengths.get(name) != content.length:
             raise StoreError(
                 "an object is not at the new place as it should be, so nothing was switched",
                 object=name,
                 length=lengths.get(name),
-                expected=length,
+                expected=content.length,
             )
     return replace(report, removed=len(extra))
 

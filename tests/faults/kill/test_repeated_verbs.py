@@ -10,16 +10,20 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 import siltstone
 from siltstone.cli.main import run
+from siltstone.core.drafts import DRAFTS
 from siltstone.migration.backup.create import create_backup
 from siltstone.migration.relocate.settings import BEFORE
 from tests.support.kill.dying_verb import ended
 from tests.support.memory_folder import folder_in_memory
 
 CONTENT = b"some bytes" * 100
+ROWS = 700
+"""More than an entry holds."""
 STEPS_MAX = 400
 """Far more than any of them takes."""
 
@@ -42,13 +46,26 @@ def make_store(folder: Path) -> None:
         store.create("a").append(CONTENT)
 
 
+def make_collection(folder: Path) -> None:
+    schema = pyarrow.schema([("k", pyarrow.int64())])
+    with siltstone.open_collections(folder) as collections:
+        collections.create("ages", schema, key=["k"]).append(pyarrow.table({"k": range(ROWS)}))
+
+
+def row_count(folder: Path) -> int:
+    with siltstone.open_collections(folder) as collections:
+        assert {one.severity for one in collections.check(deep=True)} <= {"garbage"}
+        return len(collections.collection("ages").snapshot().to_arrow())
+
+
 def content(folder: Path) -> bytes:
     with siltstone.open(folder) as store:
         return store.segment("a").read(0, len(CONTENT) + 1)
 
 
 def hidden(folder: Path) -> list[str]:
-    return [path.name for path in folder.rglob(".*")]
+    """What has a name of temporary files; the folder in which whole creates draft stays."""
+    return [path.name for path in folder.rglob(".*") if path.name != DRAFTS]
 
 
 def repeated(
@@ -115,9 +132,10 @@ def test_a_restore_continues_next_to_a_newer_generation(place: Path, tmp_path: P
     assert not hidden(folder)
 
 
-@every(17)
+@every(41)
 def test_storage_switch(place: Path, tmp_path: Path, stride: int) -> None:
     make_store(tmp_path / "store")
+    make_collection(tmp_path / "store")
     folder = place / "store"
 
     def prepare() -> None:
@@ -128,16 +146,18 @@ def test_storage_switch(place: Path, tmp_path: Path, stride: int) -> None:
     arguments = ["--store", str(folder), "storage", "switch", str(folder / "new.yaml")]
     for step in repeated(arguments, place, prepare, stride=stride):
         assert content(folder) == CONTENT, step
+        assert row_count(folder) == ROWS, step
         assert "./chunks" in (folder / f"siltstone.yaml{BEFORE}").read_text("utf-8"), step
     assert run(arguments) == 0, "all was done"
 
 
-@every(23)
+@every(47)
 def test_a_switch_back_by_the_settings_from_before(place: Path, stride: int) -> None:
     folder = place / "store"
 
     def prepare() -> None:
         make_store(folder)
+        make_collection(folder)
         written = (folder / "siltstone.yaml").read_text("utf-8")
         (folder / "new.yaml").write_text(written.replace("./chunks", "./elsewhere"), "utf-8")
         assert run(["--store", str(folder), "storage", "switch", str(folder / "new.yaml")]) == 0
@@ -146,4 +166,5 @@ def test_a_switch_back_by_the_settings_from_before(place: Path, stride: int) -> 
     arguments = ["--store", str(folder), "storage", "switch", back]
     for step in repeated(arguments, place, prepare, stride=stride):
         assert content(folder) == CONTENT, step
+        assert row_count(folder) == ROWS, step
         assert "./elsewhere" in Path(back).read_text("utf-8"), step

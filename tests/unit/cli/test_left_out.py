@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow
 import pytest
 
 import siltstone
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.collections import any_collection
-from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import CapabilityError, StoreNotFoundError
-from siltstone.migration.backup.place import delete
-from siltstone.migration.relocate import switch
-from siltstone.migration.relocate.switch import switch_storage
+from siltstone.migration.relocate import collection_moves, switch
 from tests.support.command import Command
 
 COLUMNS = ("--column", "station:string", "--key", "station")
@@ -67,52 +62,20 @@ def test_a_salvage_says_that_it_has_no_collections(command: Command, folder: Pat
     assert f"{WARNING} salvage" in command("salvage").err
 
 
-def test_a_store_with_collections_is_not_switched(command: Command, folder: Path) -> None:
+def test_without_the_package_a_copy_of_storage_says_it_and_a_switch_is_refused(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     siltstone.open(folder).close()
     new = elsewhere(folder)
     assert command("collection", "create", "gusts", *COLUMNS).code == 0
+    monkeypatch.setattr(switch, "collections_are_installed", lambda: False)
+    monkeypatch.setattr(collection_moves, "collections_are_installed", lambda: False)
     copied = command("storage", "copy", str(new), "--json")
     assert copied.values[0]["left_out"] == ["collections"]
     assert f"{WARNING} copy" in copied.err
     refused = command("storage", "switch", str(new))
     assert refused.code == ExitCode.FAILED
-    assert "a store that has collections cannot be switched" in refused.err
+    assert "pip install" in refused.err
     assert command("collection", "ls").out == "gusts\n"
     with siltstone.open(folder) as store:
         assert list(store.list()) == []
-
-
-def test_a_first_collection_that_comes_during_a_switch_undoes_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is made when the name of the store is being taken away, before the last look."""
-    siltstone.open(folder).close()
-    new = elsewhere(folder)
-
-    def with_a_collection(storage: ChunkStorage, name: str) -> None:
-        if name == "system/store":
-            with siltstone.open_collections(folder) as collections:
-                collections.create("gusts", _schema(), key=["station"])
-        delete(storage, name)
-
-    monkeypatch.setattr(switch, "delete", with_a_collection)
-    with pytest.raises(CapabilityError):
-        switch_storage(folder, new)
-    with siltstone.open_collections(folder) as collections:
-        assert collections.list() == ["gusts"]
-
-
-def test_a_first_collection_that_comes_after_a_switch_is_refused(folder: Path) -> None:
-    """Its process has opened the old place, which is no longer the store's."""
-    siltstone.open(folder).close()
-    new = elsewhere(folder)
-    with siltstone.open_collections(folder) as collections:
-        switch_storage(folder, new)
-        with pytest.raises(StoreNotFoundError, match="was switched"):
-            collections.create("gusts", _schema(), key=["station"])
-    with siltstone.open_collections(folder) as collections:
-        assert collections.list() == []
-
-
-def _schema() -> pyarrow.Schema:
-    return pyarrow.schema([pyarrow.field("station", pyarrow.string(), nullable=False)])

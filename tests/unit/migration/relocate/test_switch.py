@@ -18,6 +18,7 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.migration.relocate import switch
+from siltstone.migration.relocate.copied_objects import copied_objects
 from siltstone.migration.relocate.switch import copy_storage, switch_storage
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import PipelineError
@@ -250,7 +251,7 @@ def test_nothing_is_switched_that_is_not_all_there(
         return lost
 
     with monkeypatch.context() as patch:
-        patch.setattr(switch, "_copied", lose(switch._copied))
+        patch.setattr(switch, "copied_objects", lose(copied_objects))
         with pytest.raises(StoreError, match="not at the new place as it should be"):
             switch_storage(folder, new)
     assert content_of(folder) == expected
