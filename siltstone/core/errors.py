@@ -305,7 +305,7 @@ class CollectionDroppedError(CollectionError):
 
 
 class CollectionMovedError(CollectionError):
-    """The collection continues in another consensus: open the store's collections again."""
+    """The store was switched elsewhere: open its collections again, with its new settings."""
 
 
 class UpperMismatchError(CollectionError):

@@ -15,6 +15,7 @@ from siltstone.migration.backup.admin import collect_backups, list_backups, remo
 from siltstone.migration.backup.create import create_backup
 from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
+from siltstone.migration.relocate.collection_copy import CollectionCopies, copy_collections
 from siltstone.migration.relocate.switch import copy_storage, switch_storage
 from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.local_executor import LocalExecutor
@@ -22,6 +23,7 @@ from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.work import OK
 from siltstone.store.site import site_of
+from tests.support.collections.whole_histories import history, store_with_histories, table
 from tests.support.migration.backups import content, content_of, files, noise
 from tests.support.seen_work import Seeing
 from tests.support.services.s3_options import options, variables
@@ -127,3 +129,33 @@ def test_a_store_is_switched_to_a_bucket_and_copied_into_another(
         assert {one.status for one in copy(view, owned, LocalExecutor(2), view.segments())} == {OK}
     assert content_of(target)["a"].data == expected["a"].data
     assert raw.keys("stores/one/system/store") == ["stores/one/system/store"]
+
+
+@pytest.mark.usefixtures("variables")
+def test_collections_go_with_their_store_to_a_bucket_and_are_copied_from_there(
+    versitygw: S3Server, tmp_path: Path
+) -> None:
+    folder = store_with_histories(tmp_path / "store")
+    bucket, raw = new_bucket(versitygw)
+    values = yaml.safe_load((folder / "siltstone.yaml").read_text(encoding="utf-8"))
+    values["long_term_storage"] = {"binding": "s3", "s3": options(versitygw, bucket)}
+    new = folder / "new.yaml"
+    new.write_text(yaml.safe_dump(values), encoding="utf-8")
+    before = history(folder)
+    copy_storage(folder, new)
+    switch_storage(folder, new)
+    assert history(folder) == before
+    with siltstone.open_collections(folder) as collections:
+        collections.collection("ages").append(table(4_000, 8_000))
+    before = history(folder)
+    executor = Seeing()
+    target = make_store(tmp_path / "target", containers=1)
+    another = options(versitygw, new_bucket(versitygw)[0])
+    back = siltstone.init(tmp_path / "back", binding="s3", options=another).parent
+    for source, other in ((folder, target), (target, back)):
+        found = list(copy_collections(source, other, executor, CollectionCopies()))
+        assert {one.status for one in found} == {OK}
+        assert history(other) == before
+    assert versitygw.secret.encode() not in executor.seen
+    assert versitygw.key_id.encode() not in executor.seen
+    assert [key for key in raw.keys("stores/one/collections/") if key.endswith(".parquet")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from siltstone.collections.state.refusals import check_open, name_of
-from siltstone.core.errors import CollectionDroppedError, CollectionMovedError
+from siltstone.collections.state.refusals import check_here, check_open, name_of
+from siltstone.core.errors import CollectionDroppedError
 from siltstone.core.records.collection_batch import Batches, CollectionBatch
 from siltstone.core.records.collection_state import FORMAT, CollectionState, Life
 
@@ -21,8 +21,7 @@ def drop(state: CollectionState, now_ms: int) -> tuple[CollectionState, None]:
     del now_ms
     if state.life is Life.DROPPED:
         return state, None
-    if state.life is Life.MOVED:
-        raise CollectionMovedError("collection was moved", collection=name_of(state))
+    check_here(state)
     batches = Batches()
     if state.upper:
         batches = batches.added(CollectionBatch(lower=0, upper=state.upper, since=state.since))

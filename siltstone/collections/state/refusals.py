@@ -26,8 +26,17 @@ def check_open(state: CollectionState) -> None:
     """
     if state.life is Life.DROPPED:
         raise CollectionDroppedError("collection was dropped", collection=name_of(state))
+    check_here(state)
+
+
+def check_here(state: CollectionState) -> None:
+    """Check that the collection did not leave this place. Raises ``CollectionMovedError``."""
     if state.life is Life.MOVED:
-        raise CollectionMovedError("collection was moved", collection=name_of(state))
+        raise CollectionMovedError(
+            "the store was switched to another long-term storage: open its collections again, with "
+            "its new settings",
+            collection=name_of(state),
+        )
 
 
 def check_room(state: CollectionState, things: str, count: int, limit: int) -> None:

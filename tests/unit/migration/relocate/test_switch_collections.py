@@ -158,7 +158,7 @@ def test_who_has_the_old_place_open_can_neither_change_nor_miss_anything(
                 lambda handle=handle: handle.snapshot(lease=True),
                 lambda handle=handle: handle.writer("loader").append(table(0, 1), sequence=8),
             ):
-                with pytest.raises(CollectionMovedError):
+                with pytest.raises(CollectionMovedError, match="with its new settings"):
                     change()
             handle.collect()
         for verb in (
