@@ -84,12 +84,12 @@ def read_manifest_at(storage: ChunkStorage, name: str) -> StoreManifest | None:
     """The manifest under a name of its own; ``None`` when nothing has it. Raises as above."""
     try:
         length = storage.stat(name).length
+        if length > _BYTES_MAX:
+            raise CorruptDataError("record is too long", where=name, length=length)
+        buffer = bytearray(length)
+        count = storage.read_into(name, 0, buffer)
     except ChunkNotFoundError:
-        return None
-    if length > _BYTES_MAX:
-        raise CorruptDataError("record is too long", where=name, length=length)
-    buffer = bytearray(length)
-    count = storage.read_into(name, 0, buffer)
+        return None  # It may have been taken away between the two calls.
     return decode_store_manifest(memoryview(buffer)[:count], where=name)
 
 

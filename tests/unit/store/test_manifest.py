@@ -8,6 +8,7 @@ import pytest
 
 import siltstone
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.errors import (
     ChunkUnavailableError,
     CorruptDataError,
@@ -18,12 +19,29 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
+from siltstone.core.storage.wrapper import WrappedChunkStorage
 from siltstone.core.text import uuid_text
 from siltstone.store.admin import prefilled_init
 from siltstone.store.manifest import MANIFEST_NAME, check_uuid, create_manifest, read_manifest
 from siltstone.store.settings.effective import load_settings
 
 MANIFEST = StoreManifest(store_id=bytes(range(16)), container_count=3, created_ms=5)
+
+
+class Taken(WrappedChunkStorage):
+    """Lets a switch take the manifest away between two calls of one who opens the store."""
+
+    def stat(self, name: str) -> ChunkStat:
+        found = super().stat(name)
+        self.inner.delete(name)
+        return found
+
+
+def test_a_manifest_that_is_taken_away_meanwhile_is_not_there() -> None:
+    storage = MemoryChunkStorage()
+    create_manifest(storage, MANIFEST)
+    with pytest.raises(StoreNotFoundError, match="holds no store"):
+        read_manifest(Taken(storage))
 
 
 def test_what_was_written_is_read() -> None:
