@@ -203,7 +203,7 @@ def test_who_held_the_old_place_open_all_the_time_goes_on_when_the_store_is_back
     assert is_clean(folder)
 
 
-@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_switch_that_died_anywhere_is_repeated_and_loses_no_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool, stride: int
