@@ -199,12 +199,13 @@ class GarbageCollector:
     async def _delete(self, parts: Sequence[PartName]) -> bool:
         """Delete parts that no state needs from the present one on, and none that comes back.
 
-        ``False`` means that none was, since a reader keeps what it was shown.
+        ``False`` means that none was, since a reader keeps what it was shown. Who pins only after
+        this has asked sees what was made secure before it.
         """
-        if parts and await self._place.is_pinned():
-            return False
         if parts:
             await self._place.secure()
+            if await self._place.is_pinned():
+                return False
             await self._objects.delete(parts)
         return True
 

@@ -197,11 +197,10 @@ APPEND_MUTANTS = (
     _collections(
         "garbage goes after the entry that says so",
         "collections/garbage.py",
-        """        await self._delete(garbage.parts)
-        return garbage.through, len(garbage.parts)""",
+        "        if not await self._delete(garbage.parts):\n",
         """        await self._shared.run(partial(note_collected, through=garbage.through))
-        await self._delete(garbage.parts)
-        return garbage.through, len(garbage.parts)""",
+        if not await self._delete(garbage.parts):
+""",
     ),
 )
 

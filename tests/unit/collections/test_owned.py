@@ -6,12 +6,14 @@ import asyncio
 import pickle
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import siltstone
 from siltstone.collections.blocking import open_collections
+from siltstone.collections.consensus.table import TableConsensus
 from siltstone.collections.place import CollectionSettings
 from siltstone.core.errors import (
     ClosedError,
@@ -21,6 +23,7 @@ from siltstone.core.errors import (
     UpperMismatchError,
 )
 from siltstone.core.records.collection_choice import decode_choice
+from siltstone.pipelines.store_view import store_view
 from siltstone.store.admin.recovery import recover_store
 from tests.support.collections.collections_world import NAME, SCHEMA, many_rows, pairs_of, rows
 from tests.support.memory_folder import folder_in_memory
@@ -220,6 +223,34 @@ def test_collections_are_closed_before_the_store_and_opened_again(folder: Path) 
             collections.list()
         with open_collections(store) as again:
             assert again.collection(NAME).snapshot().to_arrow().num_rows == 1
+
+
+def test_no_part_is_deleted_that_a_reader_pins_just_before(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been shown, without tier 1, what the table said before it was made secure."""
+    secure = TableConsensus.secure
+    with ExitStack() as readers:
+
+        def secure_later(consensus: TableConsensus) -> None:
+            readers.enter_context(store_view(folder))
+            secure(consensus)
+
+        with (
+            siltstone.open(folder) as store,
+            open_collections(store, settings=AT_ONCE) as collections,
+        ):
+            gusts = collections.create(NAME, SCHEMA, key=["k"], times="count")
+            for number in range(3):
+                gusts.append(many_rows(600, number * 600))
+            gusts.compact()
+            before = objects(folder)
+            with monkeypatch.context() as patch:
+                patch.setattr(TableConsensus, "secure", secure_later)
+                assert gusts.collect() == 0
+            assert objects(folder) == before
+            readers.close()
+            assert gusts.collect() == 3
 
 
 def test_no_part_is_deleted_that_a_store_without_its_tier_1_needs(folder: Path) -> None:
