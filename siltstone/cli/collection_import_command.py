@@ -58,8 +58,9 @@ SOURCE_FORMATS = ("parquet", "delta")
 def import_(session: Session, /, *, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Append the rows of SOURCE, a folder of Parquet or a table of Delta, to COLLECTION.
 
-    All of them come at one time, or none. A repeat of the same command appends nothing, and prints
-    the same time. SOURCE is a path, or a URL such as s3://bucket/folder.
+    All of them come at one time, or none; a collection that --key made stays, without rows. A
+    repeat of the same command appends nothing, and prints the same time. SOURCE is a path, or a URL
+    such as s3://bucket/folder.
     """
     name, columns = given["collection"], given["columns"]
     if (given["writer"] is None) != (given["sequence"] is None):

@@ -20,7 +20,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.storage.optional_verbs import uri_of
-from siltstone.store.manifest import MANIFEST_NAME, create_manifest
+from siltstone.store.manifest import MANIFEST_NAME, check_not_moved, create_manifest
 
 _FOLDERS = ("system/c", "data/c", "import/c")
 _CONTAINER = re.compile(
@@ -39,9 +39,11 @@ def stand_in(
         environment: gives the time that stands for the unknown time of creation.
 
     Raises:
-        StoreNotFoundError: there are no such files, or nothing says which store it was.
+        StoreNotFoundError: there are no such files, nothing says which store it was, or it was
+            switched to another place.
         ChunkError: long-term storage failed.
     """
+    check_not_moved(storage)
     highest = highest_container(storage)
     if highest < 0:
         raise StoreNotFoundError("long-term storage holds no store", missing=MANIFEST_NAME)

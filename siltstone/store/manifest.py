@@ -57,12 +57,13 @@ def read_manifest(storage: ChunkStorage, name: str = MANIFEST_NAME) -> StoreMani
         name: of the manifest.
 
     Raises:
-        StoreNotFoundError: it holds none.
+        StoreNotFoundError: it holds none, or none any more.
         FormatError: a newer version made it.
         CorruptDataError: it is damaged.
     """
     found = read_manifest_at(storage, name)
     if found is None:
+        check_not_moved(storage)
         if (simplified := holds_simplified(storage)) is not None:
             raise StoreNotFoundError(
                 f"long-term storage holds no store: {SIMPLIFIED}", found=simplified
@@ -71,11 +72,29 @@ def read_manifest(storage: ChunkStorage, name: str = MANIFEST_NAME) -> StoreMani
     return found
 
 
+def check_not_moved(storage: ChunkStorage) -> None:
+    """Refuse a place that a store has left: its log belongs to another place now.
+
+    Raises:
+        StoreNotFoundError: a switch has taken its name away.
+    """
+    try:
+        storage.stat(MOVED_NAME)
+    except ChunkNotFoundError:
+        return
+    raise StoreNotFoundError(
+        "the store was switched to another long-term storage: open it by its new settings; if the "
+        "switch was interrupted, repeat it",
+        found=MOVED_NAME,
+    )
+
+
 def check_there(storage: ChunkStorage) -> None:
     """Refuse a place that no longer is a store's. Raises ``StoreNotFoundError``."""
     try:
         storage.stat(MANIFEST_NAME)
     except ChunkNotFoundError as error:
+        check_not_moved(storage)
         text = "long-term storage holds no store any more"
         raise StoreNotFoundError(text, missing=MANIFEST_NAME) from error
 

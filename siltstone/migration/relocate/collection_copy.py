@@ -25,6 +25,7 @@ from siltstone.core.errors import (
     CollectionNotFoundError,
     CorruptDataError,
     LeaseExpiredError,
+    SettingsError,
     SiltstoneError,
 )
 from siltstone.core.records.collection_part import CollectionPart
@@ -92,6 +93,7 @@ def copy_collections(
         it cannot be read; ``failed``.
 
     Raises:
+        SettingsError: source and target are the same store.
         CollectionNotFoundError: the source has none of a name.
         StoreInUseError: the target is in use, and has its collections in a table.
         LeaseExpiredError: objects were deleted meanwhile, since this process stood still.
@@ -106,6 +108,8 @@ def copy_collections(
         from siltstone.collections.blocking.new_copies import open_copies
 
         with open_copies(target) as copies:
+            if copies.store_id == hold.store_id:
+                raise SettingsError("a store is not copied into itself")
             copying = _Copying(source, target, hold, copies, executor, chosen)
             for one in found:
                 outcome = copying.outcome(one)

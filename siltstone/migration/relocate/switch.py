@@ -81,7 +81,8 @@ def copy_storage(
 
     Raises:
         SettingsError: the two files differ by more, or not at all.
-        CapabilityError: the store writes a legacy layout; nothing was written.
+        CapabilityError: the store writes a legacy layout, or has collections that cannot move;
+            nothing was written.
         LeaseExpiredError: objects of collections were deleted meanwhile, since this stood still.
         StoreError: the new place holds something else.
         CorruptDataError: a chunk is damaged or gone; it is named. What was copied stays.
@@ -93,14 +94,19 @@ def copy_storage(
     with closing(environment), store_view(store) as view:
         _refuse_legacy(view)
         rows = view.chunk_rows(again=True)
-        with closing(open_storage(new, environment)) as target:
+        move = Move(
+            old=old, new=new, executor=executor or LocalExecutor(), progress=progress, rate=rate
+        )
+        with (
+            closing(open_storage(old, environment)) as source,
+            closing(open_storage(new, environment)) as target,
+        ):
+            if collections_are_installed():
+                consensus_to_move(source, target, move)
             if _begin(target, view.manifest):
                 for name in mark_names(rows):
                     _put(target, name, view.manifest)
             found = {stat.name: stat.length for stat in target.list()}
-        move = Move(
-            old=old, new=new, executor=executor or LocalExecutor(), progress=progress, rate=rate
-        )
         wanted, doubts = contents_of(rows), doubted(rows, found)
         if not store_has_collections(view.path, view.uuid):
             return copied_objects(move, view.uuid, wanted, found, doubts)

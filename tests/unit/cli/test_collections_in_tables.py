@@ -91,7 +91,6 @@ def test_damage_of_what_is_in_a_table_is_found(
         ("collection", "bookmark", "rm", "gusts", "bill"),
         ("collection", "follow", "gusts", "--from", "start"),
         ("spark", "compact-collection", "gusts", "--executor", "local"),
-        ("backup", "create", "backups"),
     ],
 )
 @pytest.mark.parametrize("owned", ["no owner runs"], indirect=True)

@@ -154,6 +154,8 @@ def test_a_table_or_version_that_is_not_there_is_refused(
 def test_a_lack_of_the_package_says_what_to_install(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "deltalake"]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(CollectionSourceError, match=r"pip install .*deltalake"):
         table_source(table)

@@ -10,7 +10,7 @@ from tests.architecture.source_tree import ROOT
 from tests.support.soak import share_of, shared
 
 ROW = re.compile(r"^\| `(tests/[^`]+\.py)` \| [^|]+ \| [^|]*\d[^|]* \|$", re.MULTILINE)
-MARK = "@pytest.mark." + "soak"
+MARK = "pytest.mark." + "soak"
 VARIABLE = re.compile(r"SILTSTONE_SOAK_\w+")
 
 

@@ -11,6 +11,7 @@ import pytest
 import siltstone
 from siltstone.core.errors import (
     CollectionNotFoundError,
+    SettingsError,
     SiltstoneError,
     StoreInUseError,
 )
@@ -148,6 +149,11 @@ def test_damage_is_named_and_hides_no_other_collection(folder: Path, target: Pat
     assert (found.subject, found.status) == ("collection ages", "damaged")
     assert harmed.name in found.message
     assert history(target).keys() == {"gusts"}
+
+
+def test_a_store_is_not_copied_into_itself(folder: Path) -> None:
+    with pytest.raises(SettingsError, match="into itself"):
+        copied(folder, folder)
 
 
 def test_a_name_that_is_not_there_is_refused(folder: Path, target: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from siltstone.core.errors import (
 )
 from siltstone.migration.relocate import switch
 from siltstone.migration.relocate.copied_objects import copied_objects
+from siltstone.migration.relocate.settings import BEFORE
 from siltstone.migration.relocate.switch import copy_storage, switch_storage
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import PipelineError
@@ -289,6 +291,28 @@ def test_a_place_that_is_something_elses_is_refused(
             work(folder, odd)
     assert files(other) == taken
     assert list(content_of(folder)) == ["a"]
+
+
+@pytest.mark.slow
+def test_the_old_place_cannot_be_opened_or_recovered_by_its_old_settings(
+    folder: Path, new: Path
+) -> None:
+    """It has the log of the new place: two owners of one log would lose chunks of either."""
+    with_chunks(folder)
+    switch_storage(folder, new)
+    old = folder / "old.yaml"
+    old.write_bytes((folder / f"siltstone.yaml{BEFORE}").read_bytes())
+    taken = files(folder)
+    for work in (
+        siltstone.open,
+        partial(siltstone.open, read_only=True, recover="read-only"),
+        siltstone.recover,
+        partial(siltstone.recover, accept_loss=True),
+    ):
+        with pytest.raises(StoreNotFoundError, match=r"was switched .* new settings"):
+            work(old)
+    assert files(folder) == taken
+    assert len(content_of(folder)["a"].data) == 40_000
 
 
 @pytest.mark.slow

@@ -464,5 +464,8 @@ def test_new_settings_with_another_consensus_are_refused(folder: Path, new: Path
     with new.open("a", encoding="utf-8") as file:
         file.write("  consensus: table\n")
     with pytest.raises(SettingsError, match=r"new.yaml: collections.consensus .* objects"):
+        copy_storage(folder, new)
+    assert list((folder / "elsewhere").iterdir()) == []
+    with pytest.raises(SettingsError, match=r"new.yaml: collections.consensus .* objects"):
         switch_storage(folder, new)
     assert history(folder).keys() == {"ages", "gusts"}
