@@ -91,7 +91,7 @@ def test_an_opening_that_began_before_the_store_was_switched_does_not_own_it(
 
     with monkeypatch.context() as patch:
         patch.setattr(Assembly, "open_owner", late)
-        with pytest.raises(StoreNotFoundError, match="no store any more"):
+        with pytest.raises(StoreNotFoundError, match="was switched"):
             siltstone.open(folder, takeover=takeover)
     assert content_of(folder) == expected
     with siltstone.open(folder) as store:
