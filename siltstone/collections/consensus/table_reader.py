@@ -35,7 +35,7 @@ class TableReaderConsensus(TableConsensus):
         environment: Environment,
         look: Callable[[], Awaitable[None]],
     ) -> None:
-        super().__init__(table, loop, environment, flush=refused, is_pinned=_pins, prove=look)
+        super().__init__(table, loop, environment, flush=refused, is_pinned=refused, prove=look)
 
     def keys(self) -> Iterator[bytes]:
         """``Consensus.keys``: one scan."""
@@ -74,12 +74,8 @@ class TableReaderConsensus(TableConsensus):
         _refuse()
 
 
-async def refused() -> None:
+async def refused() -> NoReturn:
     """Raise ``ReadOnlyError``."""
-    _refuse()
-
-
-async def _pins() -> bool:
     _refuse()
 
 

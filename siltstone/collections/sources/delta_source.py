@@ -48,9 +48,9 @@ class DeltaSource(TableSource):
         self, url: str, where: str, version: int | None, columns: Sequence[str] | None
     ) -> None:
         self.where = where
-        made = _delta_table()  # ``_told`` needs the package, too.
+        open_table = _delta_table()  # ``_told`` needs the package, too.
         with _told(where):
-            self._table = made(url, version=version)
+            self._table = open_table(url, version=version)
             self.version = int(self._table.version())
             metadata = self._table.metadata()
             self._id = str(metadata.id)

@@ -91,6 +91,7 @@ def copy_storage(
     """
     old, new = _checked(store, settings)
     environment = SystemEnvironment()
+    is_installed = collections_are_installed()
     with closing(environment), store_view(store) as view:
         _refuse_legacy(view)
         rows = view.chunk_rows(again=True)
@@ -101,7 +102,7 @@ def copy_storage(
             closing(open_storage(old, environment)) as source,
             closing(open_storage(new, environment)) as target,
         ):
-            if collections_are_installed():
+            if is_installed:
                 consensus_to_move(source, target, move)
             if _begin(target, view.manifest):
                 for name in mark_names(rows):
@@ -110,7 +111,7 @@ def copy_storage(
         wanted, doubts = contents_of(rows), doubted(rows, found)
         if not store_has_collections(view.path, view.uuid):
             return copied_objects(move, view.uuid, wanted, found, doubts)
-        if not collections_are_installed():
+        if not is_installed:
             report = copied_objects(move, view.uuid, wanted, found, doubts)
             return replace(report, has_left_collections=True)
         with held_contents(view.path) as of_collections:

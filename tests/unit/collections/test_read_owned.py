@@ -104,7 +104,7 @@ CHANGES: list[Callable[[Collections, Collection], object]] = [
 
 
 def test_who_reads_changes_nothing(folder: Path) -> None:
-    """There is garbage, and there are parts that a sweep would delete: nobody appended them."""
+    """There is garbage, and there are parts that a sweep would delete: no process appended them."""
     with siltstone.open(folder) as store, open_collections(store, settings=AT_ONCE) as collections:
         gusts = collections.create(NAME, SCHEMA, key=["k"], times="count")
         for number in range(3):

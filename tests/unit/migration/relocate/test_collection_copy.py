@@ -166,7 +166,7 @@ def test_a_name_that_is_not_there_is_refused(folder: Path, target: Path) -> None
 def test_collections_go_into_a_table_of_an_owner_and_out_of_it_again(
     folder: Path, target: Path, tmp_path: Path
 ) -> None:
-    """Into it while nobody owns the store, out of it while its owner works."""
+    """Into it while no process owns the store, out of it while its owner works."""
     before = history(folder)
     owned = table_store(tmp_path / "owned").parent
     with siltstone.open(owned), pytest.raises(StoreInUseError):

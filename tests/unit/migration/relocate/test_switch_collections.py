@@ -1,4 +1,4 @@
-"""A switch brings the collections of a store along, and nobody appends at two places.
+"""A switch brings the collections of a store along, and no process appends at two places.
 
 Injected: processes that have the old place open and append at any moment; deaths at each call that
 changes storage. Must hold: what was acknowledged is at the new place, in one history.
