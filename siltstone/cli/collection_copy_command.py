@@ -11,7 +11,12 @@ from siltstone.cli.interrupts import goes_on
 from siltstone.cli.moving_options import on_options, open_executor
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import finish, told_counts
-from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.cli.session import (
+    Session,
+    check_collections_installed,
+    json_option,
+    pass_session,
+)
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -56,11 +61,7 @@ def copy_collection(
     """
     if collections and prefix:
         raise click.UsageError("name collections, or give --prefix, not both")
-    try:
-        from siltstone.collections import rows  # says what to install
-    except ImportError as error:
-        raise click.ClickException(str(error)) from error
-    del rows
+    check_collections_installed()
     from siltstone.migration.relocate.collection_copy import CollectionCopies
     from siltstone.pipelines.scrub import DAMAGE
     from siltstone.pipelines.work import FAILED

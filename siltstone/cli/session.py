@@ -29,6 +29,15 @@ COMPLETE_VARIABLE: Final = "_SILTSTONE_COMPLETE"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def check_collections_installed() -> None:
+    """Raise ``click.ClickException``, which says what to install, if collections cannot be used."""
+    try:
+        from siltstone.collections import rows
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+    del rows
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """What the options say that every verb knows.
@@ -117,13 +126,10 @@ class Session:
         Raises:
             click.ClickException: their package is not installed.
         """
-        try:
-            from siltstone.collections import rows  # says what to install
-            from siltstone.collections.blocking import open_collections
-            from siltstone.collections.blocking.read_collections import collections_to_read
-        except ImportError as error:
-            raise click.ClickException(str(error)) from error
-        del rows
+        check_collections_installed()
+        from siltstone.collections.blocking import open_collections
+        from siltstone.collections.blocking.read_collections import collections_to_read
+
         if reads:
             path, recover = self.for_reading()
             _log.info("reads the collections of the store %s", path)
