@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from siltstone.cli.collection_changes import changing
+from siltstone.cli.collection_changes import changing, check_not_owned
 from siltstone.cli.collection_times import FOLLOW_START, START, TIME, time_in
 from siltstone.cli.interrupts import Interrupted, Terminated, goes_on
 from siltstone.cli.output import counting_bar, flush_bytes, print_json, say
@@ -258,6 +258,9 @@ def follow(
     del as_json  # It is JSON in any case.
     if no_lease and start == START:
         raise click.UsageError("--from start and --no-lease exclude each other")
+    if not no_lease:
+        read_first = "collection read shows all rows, and then " if start == START else ""
+        check_not_owned(session, instead=f"{read_first}follow --no-lease shows what changes")
     with session.open_collections(reads=no_lease) as collections:
         target = collections.collection(collection)
         info = target.info()

@@ -85,7 +85,8 @@ def gc(session: Session, collections: tuple[str, ...], *, dry_run: bool, as_json
 
     Rows that a compaction replaced stay for garbage.delay, and as long as readers hold them.
     """
-    with changing(session, dry_run=dry_run) as opened:
+    # What an owner would delete can be seen without being it.
+    with session.open_collections(reads=True) if dry_run else changing(session) as opened:
         if collections:
             targets = [opened.collection(name) for name in collections]
             count = sum(target.collect(dry_run=dry_run) for target in targets)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from siltstone.cli.collection_changes import check_not_owned
 from siltstone.cli.copy_command import check_choice
 from siltstone.cli.interrupts import goes_on
 from siltstone.cli.moving_options import executor_options, open_executor
@@ -278,6 +279,7 @@ def compact_collection(
     **choice: Any,
 ) -> None:
     """Merge all batches of COLLECTIONS into one each, by ranges of keys. Claims nothing."""
+    check_not_owned(session)
     from siltstone.collections.blocking import open_collections
     from siltstone.pipelines.compact_collection import CHANGED, DAMAGED
     from siltstone.pipelines.compact_collection import compact_collection as run_compact

@@ -33,12 +33,11 @@ def collections_to_read(path: Path | str, recover: Recover | None = None) -> Ite
     Raises:
         SiltstoneError: whatever opening the store, or collections by a path, raises.
     """
-    settings = load_settings(path)
-    chosen = collection_settings(settings)
-    if chosen.consensus != TABLE and not (recover is not None and _is_in_table(path)):
+    if not are_in_table(path, recover):
         with open_collections(path) as opened:
             yield opened
         return
+    chosen = collection_settings(load_settings(path))
     # Recovery with a lost manifest knows no count.
     only = None if recover else [container_of(TABLE_NAME, container_count(path))]
     with (
@@ -48,7 +47,21 @@ def collections_to_read(path: Path | str, recover: Recover | None = None) -> Ite
         yield opened
 
 
-def _is_in_table(path: Path | str) -> bool:
-    """Where settings were made for one look at long-term storage, they do not say it."""
+def are_in_table(path: Path | str, recover: Recover | None = None) -> bool:
+    """Whether the collections of a store are in a table of it: then its owner alone changes them.
+
+    Args:
+        path: a settings file, or the folder that holds ``siltstone.yaml``.
+        recover: not ``None`` where settings were made for one look at long-term storage, which do
+            not say it; then the store is asked.
+
+    Raises:
+        SettingsError: the settings file is wrong.
+        ChunkError: long-term storage did not answer.
+    """
+    if collection_settings(load_settings(path)).consensus == TABLE:
+        return True
+    if recover is None:
+        return False
     with closing(storage_of(path)) as storage:
         return chosen_consensus(storage) == TABLE

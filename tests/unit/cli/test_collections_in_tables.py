@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+from pyarrow import parquet
 
 import siltstone
 from tests.support.collections.stored_objects import paths
@@ -81,25 +82,43 @@ def test_damage_of_what_is_in_a_table_is_found(
     assert command("collection", "check").code == 6
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        ("collection", "compact", "gusts"),
-        ("collection", "gc"),
-        ("collection", "sweep"),
-        ("collection", "drop", "gusts"),
-        ("collection", "bookmark", "rm", "gusts", "bill"),
-        ("collection", "follow", "gusts", "--from", "start"),
-        ("spark", "compact-collection", "gusts", "--executor", "local"),
-    ],
-)
+CHANGES = [
+    ("collection", "compact", "gusts"),
+    ("collection", "gc"),
+    ("collection", "sweep"),
+    ("collection", "upgrade", "gusts"),
+    ("collection", "finish", "gusts"),
+    ("collection", "rename", "gusts", "storms"),
+    ("collection", "evolve", "gusts", "--column", "m:int64"),
+    ("collection", "create", "more", "--column", "n:int64", "--key", "n"),
+    ("collection", "append", "gusts", "rows.json"),
+    ("collection", "bookmark", "set", "gusts", "more"),
+    ("collection", "follow", "gusts", "--from", "start"),
+    ("collection", "follow", "gusts", "--from", "1"),
+    ("spark", "compact-collection", "gusts", "--executor", "local"),
+]
+TRIED = [  # These have --dry-run.
+    ("collection", "drop", "gusts", "--yes"),
+    ("collection", "bookmark", "rm", "gusts", "bill"),
+    ("collection", "writer", "rm", "gusts", "bill"),
+    ("collection", "advance-since", "gusts", "4990"),
+    ("collection", "import", "gusts", "rows.parquet"),
+    ("collection", "import", "more", "rows.parquet", "--key", "n"),
+]
+
+
 @pytest.mark.parametrize("owned", ["no owner runs"], indirect=True)
-def test_what_only_an_owner_can_do_says_so(
-    owned: Path, command: Command, verb: tuple[str, ...]
+def test_what_only_an_owner_can_do_says_so_in_a_dry_run_too(
+    owned: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.json").write_text('{"n": 1}\n')
+    parquet.write_table(pyarrow.table({"n": [1]}), "rows.parquet")
     before = [path.name for path in paths(owned, "parts")]
-    ran = command(*verb)
-    assert ran.code == 1
-    assert "in a table of" in ran.err
-    assert "owner" in ran.err
+    for verb in (*CHANGES, *TRIED, *((*verb, "--dry-run") for verb in TRIED)):
+        ran = command(*verb)
+        assert (ran.code, ran.out) == (2, ""), verb
+        assert "in a table of its owner" in ran.err, verb
+        assert "open_collections" not in ran.err, verb
+        assert ("--no-lease" in ran.err) == ("follow" in verb)
     assert [path.name for path in paths(owned, "parts")] == before
