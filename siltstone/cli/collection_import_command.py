@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +12,14 @@ from siltstone.cli.collection_times import TIME, time_in
 from siltstone.cli.interrupts import goes_on
 from siltstone.cli.output import counting_bar, print_json, say
 from siltstone.cli.session import Session, dry_run_option, json_option, pass_session
-from siltstone.core.errors import CollectionNotFoundError
+from siltstone.core.errors import CollectionExistsError, CollectionNotFoundError
 from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.collections.blocking import Collection, Collections
+    from collections.abc import Callable
+
+    from siltstone.collections.blocking import Collections
+    from siltstone.collections.row_imports import CollectionImport
     from siltstone.collections.sources.table_source import TableSource
 
 SOURCE_FORMATS = ("parquet", "delta")
@@ -58,9 +62,8 @@ SOURCE_FORMATS = ("parquet", "delta")
 def import_(session: Session, /, *, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Append the rows of SOURCE, a folder of Parquet or a table of Delta, to COLLECTION.
 
-    All of them come at one time, or none; a collection that --key made stays, without rows. A
-    repeat of the same command appends nothing, and prints the same time. SOURCE is a path, or a URL
-    such as s3://bucket/folder.
+    All of them come at one time, or none. A repeat of the same command appends nothing, and prints
+    the same time. SOURCE is a path, or a URL such as s3://bucket/folder.
     """
     name, columns = given["collection"], given["columns"]
     if (given["writer"] is None) != (given["sequence"] is None):
@@ -77,20 +80,15 @@ def import_(session: Session, /, *, dry_run: bool, as_json: bool, **given: Any) 
             version=given["version"],
             columns=None if columns is None else columns.split(","),
         )
-        target = _target(collections, name, source, given["key"], dry_run=dry_run)
+        run = _Import(collections, name, source, given)
         if dry_run:
-            _tell_plan(name, source, made=target is None, as_json=as_json)
+            _tell_plan(name, source, run.made(dry_run=True), made=run.makes, as_json=as_json)
             return
-        assert target is not None, "it is made where it is not there"
-        time = None if given["time"] is None else time_in(target.info(), given["time"])
         with counting_bar(name, source.size_bytes, shown=not session.quiet) as read:
-            told = target.import_rows(
-                source,
-                time=time,
-                writer=given["writer"],
-                sequence=given["sequence"],
-                progress=read,
-            )
+            try:
+                told = run.made(progress=read)
+            except CollectionExistsError:  # Another process made it meanwhile.
+                told = _Import(collections, name, source, given).made(progress=read)
         if as_json:
             fields = {"rows": told.rows, "files": told.files, "taken": told.taken}
             ends = {"time": told.time, "upper": told.upper, "repeated": told.repeated}
@@ -99,34 +97,59 @@ def import_(session: Session, /, *, dry_run: bool, as_json: bool, **given: Any) 
             say(f"{told.time} {'-' if told.repeated else told.rows}")
 
 
-def _target(
-    collections: Collections,
-    name: str,
-    source: TableSource,
-    key: tuple[str, ...],
-    *,
-    dry_run: bool,
-) -> Collection | None:
-    """The collection, made where it is not there and a key is given; ``None`` in a dry run."""
-    from siltstone.collections.rows.row_schema import RowSchema, row_schema
+class _Import:
+    """An import into a collection, which is made where it is not there and a key is given.
 
-    try:
-        found = collections.collection(name)
-    except CollectionNotFoundError:
-        if not key:
-            raise
-        schema = row_schema(source.schema, key)  # With its errors, in a dry run too.
-        return None if dry_run else collections.create(name, schema.arrow, key=key)
-    info = found.info()
-    if key and list(key) != list(info.key):
-        raise click.UsageError(
-            f"{name} is there, and its key is {', '.join(info.key)}: leave --key out"
-        )
-    source.check(RowSchema(info.schema, len(info.key)))
-    return found
+    Args:
+        collections: of the store.
+        name: of the collection.
+        source: what is imported.
+        given: the options of the verb.
+
+    Raises:
+        CollectionNotFoundError: it is not there, and no key is given.
+        click.UsageError: it has another key.
+    """
+
+    def __init__(
+        self, collections: Collections, name: str, source: TableSource, given: dict[str, Any]
+    ) -> None:
+        key, time = given["key"], given["time"]
+        try:
+            target = collections.collection(name)
+        except CollectionNotFoundError:
+            if not key:
+                raise
+            self.makes = True
+            self._run: Callable[..., CollectionImport]
+            self._run = partial(collections.import_new, name, source, key=key)
+            if isinstance(time, float):
+                time = int(time * 1000)  # A new collection has milliseconds.
+        else:
+            self.makes = False
+            self._run = partial(target.import_rows, source)
+            info = target.info()
+            if key and list(key) != list(info.key):
+                raise click.UsageError(
+                    f"{name} is there, and its key is {', '.join(info.key)}: leave --key out"
+                )
+            time = None if time is None else time_in(info, time)
+        self._options = {"time": time, "writer": given["writer"], "sequence": given["sequence"]}
+
+    def made(self, **options: Any) -> CollectionImport:
+        """Import, or with ``dry_run`` only look. See ``Collection.import_rows``."""
+        return self._run(**self._options, **options)
 
 
-def _tell_plan(name: str, source: TableSource, *, made: bool, as_json: bool) -> None:
+def _tell_plan(
+    name: str, source: TableSource, plan: CollectionImport, *, made: bool, as_json: bool
+) -> None:
+    if plan.repeated:
+        if as_json:
+            print_json({"would_import": None, "collection": name, "time": plan.time})
+        else:
+            say(f"imported already, at the time {plan.time}: would import nothing")
+        return
     if as_json:
         facts = {"files": source.files, "length": source.size_bytes, "rows": source.rows}
         columns = [{"name": field.name, "type": str(field.type)} for field in source.schema]

@@ -141,7 +141,7 @@ def advance_since(
         target = collections.collection(collection)
         info = target.info()
         to = time_in(info, time)
-        since = max(info.since, to) if dry_run else target.advance_since(to)
+        since = target.advance_since(to, dry_run=dry_run)
     if as_json:
         print_json({"collection": collection, "would_advance" if dry_run else "since": since})
     elif dry_run:

@@ -22,6 +22,7 @@ from siltstone.collections.collection_info import CollectionInfo, info_of
 from siltstone.collections.compaction import ShareDone
 from siltstone.collections.entry_view import CollectionEntry
 from siltstone.collections.housekeeping import Housekeeping
+from siltstone.collections.import_plan import import_wish
 from siltstone.collections.large_merge import LargeMerges
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.read_times import (
@@ -71,7 +72,7 @@ class AsyncCollection:
         self.tickets = UploadTickets(self._shared, place)
         self.bookmark_readers = BookmarkReaders(self._shared, place)
         self.large_merges = LargeMerges(self._shared, place)
-        self._imports = RowImports(self._shared, place, housekeeping.uploads, self.writer)
+        self.imports = RowImports(self._shared, place, housekeeping.uploads, self.writer)
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self.name!r})"
@@ -159,6 +160,7 @@ class AsyncCollection:
         writer: str | None = None,
         sequence: int | None = None,
         progress: Note | None = None,
+        dry_run: bool = False,
     ) -> CollectionImport:
         """Append all rows of a table elsewhere at one time. A repeat appends nothing.
 
@@ -168,17 +170,18 @@ class AsyncCollection:
             writer: appends once under this name; one of this content of the source if not given.
             sequence: of this import, where a writer is given.
             progress: told how many bytes of the source were read, again and again; on any thread.
+            dry_run: look only at what is looked at before rows are read; needs no right to write.
 
         Raises:
             CollectionSourceError: the source is damaged, or changed meanwhile; or other content of
                 it was imported before.
             UpdateTimeError: ``time`` is below the upper.
+            CollectionSequenceError: the writer has appended with a higher sequence.
             UpperMismatchError: it is by now: others appended. Nothing was imported.
             Exception: what ``append`` raises besides.
         """
-        return await self._imports.run(
-            source, time=time, writer=writer, sequence=sequence, progress=progress
-        )
+        wish = import_wish(source, time=time, writer=writer, sequence=sequence)
+        return await self.imports.run(source, wish, progress=progress, dry_run=dry_run)
 
     def writer(self, name: str) -> AsyncCollectionWriter:
         """A writer whose appends count once for each sequence, whichever process repeats them.
@@ -318,13 +321,16 @@ class AsyncCollection:
         row = await self._shared.run(take)
         return AsyncBookmark(self._shared, self._place, row)
 
-    async def advance_since(self, to: int) -> int:
-        """Let history below ``to`` go; return the since.
+    async def advance_since(self, to: int, *, dry_run: bool = False) -> int:
+        """Let history below ``to`` go; return the since, or with ``dry_run`` what it would be.
 
         Raises:
             SinceHeldError: a reader, a bookmark or the upper is in the way.
         """
-        return await self._shared.run(partial(advance_since, to=checked_frontier(to)))
+        command = partial(advance_since, to=checked_frontier(to))
+        if dry_run:
+            return command(await self._shared.refresh(), self._place.now_ms())[1]
+        return await self._shared.run(command)
 
     async def evolve(self, schema: pyarrow.Schema) -> None:
         """Add nullable columns; rows from before show nulls in them.

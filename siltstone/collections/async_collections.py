@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow
 
@@ -18,19 +18,23 @@ from siltstone.collections.catalog import (
     CatalogRow,
     begun,
     catalog_row,
-    check_name,
+    new_row,
 )
 from siltstone.collections.check import check_each, found_ids, stored_parts
 from siltstone.collections.collection_warnings import warnings_of_each
 from siltstone.collections.compaction import ShareDone
 from siltstone.collections.consensus.object_names import CHOICE_NAME, COLLECTIONS_PREFIX
-from siltstone.collections.history_text import history_of
 from siltstone.collections.housekeeping import Housekeeping
+from siltstone.collections.import_plan import import_wish, planned_import
 from siltstone.collections.opened_place import opened_place
 from siltstone.collections.part_objects import leftovers_swept
 from siltstone.collections.place import CollectionPlace, CollectionSettings
+from siltstone.collections.row_imports import CollectionImport, told_plan
 from siltstone.collections.rows.row_schema import row_schema
+from siltstone.collections.source_parts import SourceParts
+from siltstone.collections.sources.table_source import Note, TableSource
 from siltstone.collections.state.state_warnings import CollectionWarning
+from siltstone.collections.stored_schema import row_schema_of
 from siltstone.collections.used_space import CollectionSpace, used_space
 from siltstone.container.models.segments import Finding
 from siltstone.core.closed_on_exit import AsyncClosing
@@ -39,20 +43,19 @@ from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import (
     ChunkNotFoundError,
     ClosedError,
+    CollectionExistsError,
     CollectionNotFoundError,
     CorruptDataError,
     FormatError,
     LostDataError,
 )
 from siltstone.core.records.collection_part import CollectionPart
-from siltstone.core.records.collection_state import Life, Times
+from siltstone.core.records.collection_state import Life
 from siltstone.core.storage.uncancellable import run_whole
 from siltstone.store.store_assembly import OPEN_POOL
 
 if TYPE_CHECKING:
     from siltstone.store.async_store import AsyncStore
-
-_TIMES: Final = {"ms": Times.MILLISECONDS, "count": Times.COUNT}
 
 
 async def open_async_collections(
@@ -156,20 +159,55 @@ class AsyncCollections(AsyncClosing):
             CollectionSchemaError: a column or the key cannot be; the message names it.
             ValueError: the name, history or times are not as described.
         """
-        if times not in _TIMES:
-            raise ValueError(f"times are 'ms' or 'count', not {times!r}")
-        columns = row_schema(schema, key)
-        row = CatalogRow(
-            name=check_name(name),
-            id=self._place.environment.uuid(),
-            columns=columns.to_bytes(),
-            key_columns=columns.key_columns,
-            times=_TIMES[times],
-            history=history_of(history, times),
-            created_ms=self._place.now_ms(),
-        )
+        row = new_row(self._place, name, row_schema(schema, key), history=history, times=times)
         await Catalog(await self._handle(catalog_row())).add(row)
         return await self._handle(row)
+
+    async def import_new(
+        self,
+        name: str,
+        source: TableSource,
+        *,
+        key: Sequence[str],
+        time: int | None = None,
+        writer: str | None = None,
+        sequence: int | None = None,
+        progress: Note | None = None,
+        dry_run: bool = False,
+    ) -> CollectionImport:
+        """Make a collection with the columns of a table elsewhere, and append all rows of that.
+
+        It is made after the first 128 MiB were read: a mistake in these leaves nothing. Later ones
+        leave it without rows.
+
+        Args:
+            name: as in ``create``.
+            source: by ``table_source``.
+            key: as in ``create``.
+            time: as in ``AsyncCollection.import_rows``, and so all that follows.
+            writer: name of it.
+            sequence: of the writer.
+            progress: told what was read.
+            dry_run: make and read nothing.
+
+        Raises:
+            CollectionExistsError: the name is taken.
+            Exception: what ``create`` and ``import_rows`` raise.
+        """
+        row = new_row(self._place, name, row_schema(source.schema, key))
+        first = row.initial_state()
+        wish = import_wish(source, time=time, writer=writer, sequence=sequence)
+        plan = planned_import(first, self._place.now_ms(), source, wish)
+        if name in await self.list():
+            raise CollectionExistsError("collection exists", collection=name)
+        if dry_run:
+            return told_plan(plan)
+        schema_id, schema = row_schema_of(first)
+        size = self._place.settings.part_bytes
+        begun = SourceParts(source, schema, schema_id, size, progress)
+        await self._place.work(begun.begin)
+        made = await self.create(name, source.schema, key=key)
+        return await made.imports.run(source, wish, progress=progress, begun=begun)
 
     async def collection(self, name: str) -> AsyncCollection:
         """Return the collection of this name. Raises ``CollectionNotFoundError``."""

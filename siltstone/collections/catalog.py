@@ -9,6 +9,7 @@ import pyarrow
 
 from siltstone.collections.async_collection import AsyncCollection
 from siltstone.collections.consensus_choice import make_choice
+from siltstone.collections.history_text import history_of
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.row_schema import RowSchema, row_schema
 from siltstone.collections.state.diffs import diff_of
@@ -34,6 +35,9 @@ CATALOG_NAME: Final = "catalog"
 
 NAME_BYTES_MAX: Final = 255
 """Of a name of a collection: as of a file."""
+
+TIMES: Final = {"ms": Times.MILLISECONDS, "count": Times.COUNT}
+"""What people call them."""
 
 _COLUMNS: Final = pyarrow.schema(
     [
@@ -92,6 +96,28 @@ class CatalogRow:
             "history": self.history,
             "created_ms": self.created_ms,
         }
+
+
+def new_row(
+    place: CollectionPlace,
+    name: str,
+    columns: RowSchema,
+    *,
+    history: str | int = "all",
+    times: str = "ms",
+) -> CatalogRow:
+    """What a new collection is made of. See ``AsyncCollections.create``; raises ``ValueError``."""
+    if times not in TIMES:
+        raise ValueError(f"times are 'ms' or 'count', not {times!r}")
+    return CatalogRow(
+        name=check_name(name),
+        id=place.environment.uuid(),
+        columns=columns.to_bytes(),
+        key_columns=columns.key_columns,
+        times=TIMES[times],
+        history=history_of(history, times),
+        created_ms=place.now_ms(),
+    )
 
 
 def catalog_row() -> CatalogRow:

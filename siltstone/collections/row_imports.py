@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
-from typing import Final
-
-import pyarrow
 
 from siltstone.collections.async_writer import (
     AppendResult,
     AsyncCollectionWriter,
     CollectionBatchRows,
 )
+from siltstone.collections.import_plan import ImportWish, planned_import
 from siltstone.collections.part_objects import PartObjects
 from siltstone.collections.place import CollectionPlace
-from siltstone.collections.read_times import checked_time
-from siltstone.collections.rows.encode_parts import at_time, encode_updates
-from siltstone.collections.rows.encoded_part import EncodedPart
-from siltstone.collections.rows.input_rows import table_of_rows
-from siltstone.collections.rows.row_schema import RowSchema
-from siltstone.collections.rows.taken_file import runs_in_order
+from siltstone.collections.rows.encode_parts import at_time
 from siltstone.collections.shared_state import SharedState
-from siltstone.collections.sources.table_source import Note, SourcePiece, TableSource
-from siltstone.collections.state.refusals import check_open
+from siltstone.collections.source_parts import SourceParts
+from siltstone.collections.sources.table_source import Note, TableSource
+from siltstone.collections.state.appends import Appended
 from siltstone.collections.stored_schema import row_schema_of
-from siltstone.collections.upload_ticket import heaps_of
 from siltstone.collections.uploads import Uploads
-from siltstone.core.errors import (
-    CollectionSchemaError,
-    CollectionSourceError,
-    Outcome,
-    SiltstoneError,
-    UpdateTimeError,
-)
-from siltstone.core.records.collection_batch import CollectionRun
-from siltstone.core.records.collection_frontier import DONE, TIME_MAX
-from siltstone.core.records.collection_state import CollectionState
-
-SEQUENCE: Final = 0
-"""Of each import: a content has a writer of its own."""
+from siltstone.core.errors import Outcome, SiltstoneError
+from siltstone.core.records.collection_frontier import TIME_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +30,10 @@ class CollectionImport:
     """An import that counts once.
 
     Attributes:
-        time: of the rows.
+        time: of the rows; in a dry run the one that they would have now.
         upper: of the collection after it; 2^64 - 1 if no time is left.
         repeated: an earlier call had imported this content of the source; this one read nothing.
-        rows: how many rows this call appended.
+        rows: how many rows this call appended, none in a dry run.
         files: how many files it read.
         taken: how many of them became objects of the collection as they are.
     """
@@ -91,67 +72,55 @@ class RowImports:
     async def run(
         self,
         source: TableSource,
+        wish: ImportWish,
         *,
-        time: int | None,
-        writer: str | None,
-        sequence: int | None,
-        progress: Note | None,
+        progress: Note | None = None,
+        dry_run: bool = False,
+        begun: SourceParts | None = None,
     ) -> CollectionImport:
-        """Append all rows of ``source`` at one time. See ``AsyncCollection.import_rows``."""
-        if (writer is None) != (sequence is None):
-            raise ValueError("a writer and a sequence go together")
-        time = None if time is None else checked_time(time)
-        by = self._writer_of(source.writer() if writer is None else writer)
-        number = SEQUENCE if sequence is None else sequence
-        state = await self._shared.refresh()
-        last = state.writers.get(by.name)
-        if last is not None and last.sequence >= number:  # It tells, or refuses, without the rows.
-            return _import(await by.append_batches([], sequence=number), _Counts())
-        if writer is None:
-            _check_first(state, source)
-        check_open(state)
-        if state.upper == DONE:
-            raise UpdateTimeError("collection is finished")
-        if time is not None and time < state.upper:
-            raise UpdateTimeError(
-                "rows can come at a time from the upper on only", time=time, upper=state.upper
-            )
-        schema_id, schema = row_schema_of(state)
-        source.check(schema)
-        counts = _Counts()
-        made = _encoded(source, schema, schema_id, self._part_bytes, counts, progress or _ignore)
-        expected = None if time is None else state.upper
-        return _import(await self._appended(made, counts, by, number, time, expected), counts)
+        """Append all rows of ``source`` at one time. See ``AsyncCollection.import_rows``.
 
-    @property
-    def _part_bytes(self) -> int:
-        return self._place.settings.part_bytes
+        Args:
+            source: what is imported.
+            wish: how.
+            progress: told what is read.
+            dry_run: look only at what is looked at before rows are read.
+            begun: parts for this collection as it was made; not used where it has changed since.
+        """
+        state = await self._shared.refresh()
+        now_ms = self._place.now_ms()
+        plan = planned_import(state, now_ms, source, wish, who=self._place.who)
+        if plan.repeated or dry_run:
+            return told_plan(plan)
+        schema_id, schema = row_schema_of(state)
+        made = begun
+        if made is None or (made.schema_id, made.schema) != (schema_id, schema):
+            size = self._place.settings.part_bytes
+            made = SourceParts(source, schema, schema_id, size, progress)
+        expected = None if wish.time is None else state.upper
+        return _import(await self._appended(made, wish, expected), made)
 
     async def _appended(
-        self,
-        made: Iterator[EncodedPart],
-        counts: _Counts,
-        by: AsyncCollectionWriter,
-        sequence: int,
-        time: int | None,
-        expected: int | None,
+        self, made: SourceParts, wish: ImportWish, expected: int | None
     ) -> AppendResult:
+        by = self._writer_of(wish.writer)
         async with self._uploads.taken() as row:
             try:
-                runs = counts.split(await self._uploads.upload(row, made))
+                runs = made.split(await self._uploads.upload(row, made.parts()))
             except Exception:
                 with suppress(SiltstoneError):  # Its lease ends.
                     await self._uploads.end(row)  # So the sweep may delete what was uploaded.
                 raise
+            time = wish.time
             if time is not None:
                 runs = [tuple(at_time(part, time) for part in run) for run in runs]
             batch = CollectionBatchRows(collection_id=self._shared.id, runs=tuple(runs))
             try:
                 result = await by.append_batches(
                     [batch],
-                    sequence=sequence,
+                    sequence=wish.sequence,
                     expected_upper=expected,
-                    new_upper=_after(time),
+                    new_upper=wish.new_upper,
                 )
             except SiltstoneError as error:
                 if error.outcome is Outcome.NOT_APPLIED:  # None of its tries: no state has them.
@@ -162,110 +131,24 @@ class RowImports:
             return result
 
 
-class _Counts:
-    """What an import has done.
-
-    Attributes:
-        rows: that were read.
-        files: that were read.
-        taken: how many of them became parts as they are: these parts come first.
-        runs: how many parts each run has that comes after them.
-    """
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.files = 0
-        self.taken = 0
-        self.runs: list[int] = []
-
-    def split(self, parts: CollectionRun) -> list[CollectionRun]:
-        """Return all parts as the runs that they are."""
-        rest = iter(parts[self.taken :])
-        copied = [tuple(islice(rest, length)) for length in self.runs]
-        return [*runs_in_order(parts[: self.taken]), *copied]
+def told_plan(plan: Appended) -> CollectionImport:
+    """What a caller is told of an import that reads nothing."""
+    return CollectionImport(
+        time=min(max(0, plan.upper - 1), TIME_MAX),
+        upper=plan.upper,
+        repeated=plan.repeated,
+        rows=0,
+        files=0,
+        taken=0,
+    )
 
 
-def _encoded(
-    source: TableSource,
-    schema: RowSchema,
-    schema_id: int,
-    part_bytes: int,
-    counts: _Counts,
-    note: Note,
-) -> Iterator[EncodedPart]:
-    """Yield the parts of all runs, one after the other. Blocking; about 500 MiB are in memory."""
-    copied: list[SourcePiece] = []
-    for piece in source.pieces():
-        part = piece.part(schema, schema_id, source.columns, part_bytes)
-        if part is None:
-            copied.append(piece)
-            continue
-        note(piece.size_bytes)
-        counts.rows += part.part.rows
-        counts.files += piece.files
-        counts.taken += 1
-        yield part
-    for heap in heaps_of(_tables(copied, source.columns, schema, counts, note)):
-        encoded = encode_updates(heap, schema, schema_id, part_size=part_bytes, inline=False)
-        length = 0
-        for part in encoded:
-            yield part
-            length += 1
-        counts.runs.append(length)
-
-
-def _tables(
-    pieces: Iterable[SourcePiece],
-    columns: Sequence[str],
-    schema: RowSchema,
-    counts: _Counts,
-    note: Note,
-) -> Iterator[pyarrow.Table]:
-    """Yield all rows, in the columns of the collection."""
-    for piece in pieces:
-        for table in piece.tables(schema, columns, note):
-            yield _fitting(schema, table, piece.where)
-            counts.rows += len(table)
-        counts.files += piece.files
-
-
-def _fitting(schema: RowSchema, table: pyarrow.Table, where: str) -> pyarrow.Table:
-    """Return rows as the collection has them. Raises ``CollectionSchemaError`` with the file."""
-    try:
-        return table_of_rows(schema, table)
-    except CollectionSchemaError as error:
-        raise CollectionSchemaError(f"{where}: {error}") from error
-
-
-def _check_first(state: CollectionState, source: TableSource) -> None:
-    """Raise ``CollectionSourceError`` where other rows of the source were imported before."""
-    prefix = source.writer_prefix()
-    before = next((name for name in state.writers if name.startswith(prefix)), None)
-    if before is not None:
-        raise CollectionSourceError(
-            "other content of this source was imported before, and its rows would come twice; "
-            "import into a collection of its own, or give a writer and a sequence of your own",
-            source=source.where,
-            writer=before,
-        )
-
-
-def _import(result: AppendResult, counts: _Counts) -> CollectionImport:
+def _import(result: AppendResult, made: SourceParts) -> CollectionImport:
     return CollectionImport(
         time=result.time,
         upper=result.upper,
         repeated=result.repeated,
-        rows=0 if result.repeated else counts.rows,
-        files=0 if result.repeated else counts.files,
-        taken=0 if result.repeated else counts.taken,
+        rows=0 if result.repeated else made.rows,
+        files=0 if result.repeated else made.files,
+        taken=0 if result.repeated else made.taken,
     )
-
-
-def _after(time: int | None) -> int | None:
-    if time is None:
-        return None
-    return DONE if time == TIME_MAX else time + 1
-
-
-def _ignore(count: int) -> None:
-    """Tell no one."""

@@ -18,8 +18,8 @@ FUNCTION_LINES_MAX = 60
 FILES_OVER: Mapping[str, int] = {
     "siltstone/__init__.py": 440,  # each public name: for checkers, where it is, and in the list
     "siltstone/bindings/nfs/chunk_storage.py": 415,  # the contract, call by call
-    "siltstone/collections/async_collection.py": 430,  # each verb of a collection
-    "siltstone/collections/async_collections.py": 425,  # how they are opened, and all of a store
+    "siltstone/collections/async_collection.py": 440,  # each verb of a collection
+    "siltstone/collections/async_collections.py": 460,  # how they are opened, and all of a store
     "siltstone/collections/shared_state.py": 415,  # one state: its commits, and what brings news
     "siltstone/container/changes/segment_changes.py": 425,  # segments and tables, made and removed
     "siltstone/container/commit/pipeline.py": 440,  # from an operation to an acknowledged one

@@ -266,11 +266,17 @@ class Collection:
         writer: str | None = None,
         sequence: int | None = None,
         progress: Note | None = None,
+        dry_run: bool = False,
     ) -> CollectionImport:
         """Append all rows of a table elsewhere at one time. See ``AsyncCollection.import_rows``."""
         return self._loop.run(
             self._collection.import_rows(
-                source, time=time, writer=writer, sequence=sequence, progress=progress
+                source,
+                time=time,
+                writer=writer,
+                sequence=sequence,
+                progress=progress,
+                dry_run=dry_run,
             )
         )
 
@@ -320,9 +326,9 @@ class Collection:
         made = self._loop.run(self._collection.bookmark(name, since=since))
         return CollectionBookmark(self._loop, made)
 
-    def advance_since(self, to: int) -> int:
-        """Let history below ``to`` go; return the since."""
-        return self._loop.run(self._collection.advance_since(to))
+    def advance_since(self, to: int, *, dry_run: bool = False) -> int:
+        """Let history below ``to`` go; return the since, or with ``dry_run`` what it would be."""
+        return self._loop.run(self._collection.advance_since(to, dry_run=dry_run))
 
     def evolve(self, schema: pyarrow.Schema) -> None:
         """Add nullable columns."""

@@ -16,6 +16,8 @@ from siltstone.store.blocking.background_loop import BackgroundLoop
 if TYPE_CHECKING:
     from siltstone.collections.compaction import ShareDone
     from siltstone.collections.place import CollectionSettings
+    from siltstone.collections.row_imports import CollectionImport
+    from siltstone.collections.sources.table_source import Note, TableSource
     from siltstone.collections.state.state_warnings import CollectionWarning
     from siltstone.collections.used_space import CollectionSpace
     from siltstone.container.models.segments import Finding
@@ -76,6 +78,32 @@ class Collections(Closing):
             self._collections.create(name, schema, key=key, history=history, times=times)
         )
         return Collection(self._loop, made)
+
+    def import_new(
+        self,
+        name: str,
+        source: TableSource,
+        *,
+        key: Sequence[str],
+        time: int | None = None,
+        writer: str | None = None,
+        sequence: int | None = None,
+        progress: Note | None = None,
+        dry_run: bool = False,
+    ) -> CollectionImport:
+        """Make a collection of a table elsewhere. See ``AsyncCollections.import_new``."""
+        return self._loop.run(
+            self._collections.import_new(
+                name,
+                source,
+                key=key,
+                time=time,
+                writer=writer,
+                sequence=sequence,
+                progress=progress,
+                dry_run=dry_run,
+            )
+        )
 
     def collection(self, name: str) -> Collection:
         """Return the collection of this name."""

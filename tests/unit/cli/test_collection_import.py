@@ -100,3 +100,65 @@ def test_rows_come_at_a_time_and_with_chosen_columns(command: Command, source: P
     assert command(*line, "--columns", "station").out == "7 3\n"
     late = command(*line, "--columns", "station", "--writer", "me", "--sequence", "0")
     assert (late.code, json.dumps("upper=8")[1:-1] in late.err) == (2, True)
+
+
+def test_a_dry_run_refuses_what_the_import_refuses(
+    command: Command, folder: Path, source: Path
+) -> None:
+    made = (
+        "collection",
+        "create",
+        "gusts",
+        "--column",
+        "station:string",
+        "--column",
+        "gust:double",
+    )
+    assert command(*made, "--key", "station", "--times", "count").code == 0
+    line = ("collection", "import", "gusts", str(source))
+    assert command(*line, "--time", "7").code == 0
+    assert command(*line, "--writer", "me", "--sequence", "5").code == 0
+    before = names(folder)
+    named = ("--writer", "other", "--sequence", "0")
+    for given, code, message in (
+        (("--writer", "me", "--sequence", "4"), 4, "last_sequence=5"),
+        ((*named, "--time", "7"), 2, "from the upper on"),
+        ((*named, "--time", "1min"), 2, "give a number"),
+        (("--writer", "x" * 1025, "--sequence", "0"), 2, "a name has"),
+        (("--writer", "other", "--sequence", str(2**63)), 2, "a sequence is"),
+    ):
+        tried = command(*line, *given, "--dry-run")
+        assert (tried.code, tried.out, message in tried.err) == (code, "", True), tried.err
+        assert command(*line, *given).err == tried.err
+    new = ("collection", "import", "new\n", str(source), "--key", "station")
+    assert command(*new, "--dry-run").err == command(*new).err
+    assert command(*line, *named, "--time", "900", "--dry-run").out.startswith("would import")
+    os.utime(source / "a.parquet", (1, 1))
+    tried = command(*line, "--dry-run")
+    assert (tried.code, "imported before" in tried.err) == (2, True)
+    assert names(folder) == before
+
+
+def test_a_dry_run_says_what_was_imported_already(command: Command, source: Path) -> None:
+    line = ("collection", "import", "gusts", str(source), "--key", "station")
+    time = int(command(*line).out.split()[0])
+    assert command(*line, "--dry-run").out == (
+        f"imported already, at the time {time}: would import nothing\n"
+    )
+    (told,) = command(*line, "--dry-run", "--json").values
+    assert told == {"would_import": None, "collection": "gusts", "time": time}
+    sequence = ("--writer", "me", "--sequence", "3")
+    assert command(*line, *sequence, "--dry-run").out.startswith("would import 1 file")
+    assert command(*line, *sequence).code == 0
+    assert "imported already" in command(*line, *sequence, "--dry-run").out
+
+
+def test_a_mistake_in_a_row_leaves_no_collection(
+    command: Command, folder: Path, source: Path
+) -> None:
+    lacking = pyarrow.table({"gust": [1.0], "station": pyarrow.array([None], "string")})
+    parquet.write_table(lacking, source / "b.parquet")
+    refused = command("collection", "import", "gusts", str(source), "--key", "station")
+    assert (refused.code, "b.parquet" in refused.err) == (2, True)
+    assert command("collection", "ls").out == ""
+    assert list(folder.rglob("*.parquet")) == []

@@ -131,6 +131,8 @@ def test_removals_of_collections_are_told_and_not_made(command: Command, folder:
         assert (ran.code, ran.out) == (0, out)
     for arguments in (("bookmark", "rm", "gusts", "no"), ("writer", "rm", "gusts", "no")):
         assert command("collection", *arguments, "--dry-run").code == 3
+    held = command("collection", "advance-since", "gusts", "2", "--dry-run")
+    assert (held.code, "holder=bookmark bill" in held.err) == (4, True)
     assert objects(folder) == before
 
 
