@@ -18,6 +18,7 @@ WAYS_OUT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     ),
     (errors.CollectionExistsError, "collection create --exist-ok takes it as it is"),
     (errors.BookmarkFencedError, "collection bookmark set --takeover takes it over"),
+    (errors.CollectionSequenceError, "collection writer ls shows the last sequence of each"),
     (errors.NegativeCountError, "collection read --diffs shows which"),
     (errors.StoreInUseError, "end that process, or fence it by --takeover"),
     (errors.LogLostError, "do not remove anything; recover says what would be lost"),

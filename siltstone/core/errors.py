@@ -394,7 +394,7 @@ class CollectionSequenceError(CollectionError):
 
     def __init__(self, *, collection: str, writer: str, sequence: int, last_sequence: int) -> None:
         super().__init__(
-            "sequence of an older append",
+            "the sequence is below the last one of the writer: this append is an older one",
             collection=collection,
             writer=writer,
             sequence=sequence,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
 import pyarrow
 from pyarrow import fs
@@ -18,6 +19,9 @@ from siltstone.core.errors import CollectionSourceError
 
 PARQUET: Final = "parquet"
 DELTA: Final = "delta"
+
+_UNREACHABLE: Final = "AWS Error NETWORK_CONNECTION"
+"""What Arrow's client of S3 says when no answer came; it has no type for it."""
 
 _LOG: Final = "_delta_log"
 """The folder that makes a folder of Parquet files a table of Delta."""
@@ -48,9 +52,9 @@ def table_source(
     if format not in (None, PARQUET, DELTA):
         raise ValueError(f"a format is {PARQUET} or {DELTA}, not {format!r}")
     url = os.fspath(source)
-    where = _shown(url)
+    where, endpoint = _shown(url), _endpoint(url)
     filesystem, path = _place(url, where)
-    with _told(where):
+    with _told(where, endpoint):
         log = filesystem.get_file_info(f"{path.rstrip('/')}/{_LOG}")
     is_delta = log.type is fs.FileType.Directory
     if is_delta and format == PARQUET:
@@ -63,17 +67,31 @@ def table_source(
         return DeltaSource(url if "://" in url else path, where, version, columns)
     if version is not None:
         raise ValueError("only a table of Delta has versions")
-    with _told(where):
+    with _told(where, endpoint):
         return ParquetSource(filesystem, path, where, columns)
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _told(where: str, endpoint: str | None) -> Iterator[None]:
     """Name the source in errors of its file system, such as of rights or of an outage."""
     try:
         yield
     except (pyarrow.ArrowException, OSError) as error:
+        if _UNREACHABLE in str(error):
+            raise CollectionSourceError(
+                f"the service that has the source cannot be reached: {error}",
+                source=where,
+                endpoint=endpoint,
+            ) from error
         raise CollectionSourceError(f"the source cannot be read: {error}", source=where) from error
+
+
+def _endpoint(url: str) -> str | None:
+    """Where requests for a URL of S3 go, if a setting says it; else the error has the host."""
+    given = parse_qs(urlsplit(url).query).get("endpoint_override")
+    if given:
+        return given[-1]
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 def _shown(url: str) -> str:

@@ -50,7 +50,7 @@ class DeltaSource(TableSource):
         self.where = where
         open_table = _delta_table()  # ``_told`` needs the package, too.
         with _told(where):
-            self._table = open_table(url, version=version)
+            self._table = _at_version(open_table, url, where, version)
             self.version = int(self._table.version())
             metadata = self._table.metadata()
             self._id = str(metadata.id)
@@ -124,6 +124,26 @@ class _Scan(SourcePiece):
             for batch in pyarrow.RecordBatchReader.from_stream(scan):
                 yield pyarrow.Table.from_batches([batch])
         note(self.size_bytes)
+
+
+def _at_version(open_table: Callable[..., Any], url: str, where: str, version: int | None) -> Any:
+    """Open the table; where it has no such version, say which ones it has."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return open_table(url, version=version)
+    except DeltaError as error:
+        if version is None:
+            raise
+        there = [int(commit["version"]) for commit in open_table(url).history()]
+        if version in there:
+            raise
+        raise CollectionSourceError(
+            "the table of Delta has no such version, or not any more",
+            source=where,
+            version=version,
+            versions=f"{min(there)} to {max(there)}" if there else None,
+        ) from error
 
 
 def _is_plain(protocol: Any) -> bool:

@@ -77,11 +77,15 @@ def chosen(schema: pyarrow.Schema, columns: Sequence[str] | None, where: str) ->
     """Return the columns of these names, in their order; all for ``None``.
 
     Raises:
-        CollectionSourceError: the source has no such column.
+        CollectionSourceError: the source has no such column, or one is named twice.
     """
     if columns is None:
         return schema
     for name in columns:
+        if list(columns).count(name) > 1:
+            raise CollectionSourceError(
+                "a column is chosen twice; name it once", column=repr(name), source=where
+            )
         if name not in schema.names:
             raise CollectionSourceError(
                 "the source has no such column",

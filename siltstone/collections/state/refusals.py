@@ -13,8 +13,11 @@ from siltstone.core.records.collection_state import CollectionState, Life
 
 
 def name_of(state: CollectionState) -> str:
-    """What errors call the collection: the name is in the catalog, and here is only its id."""
-    return state.id.hex()
+    """What errors call the collection: the name is in the catalog, and here is only its id.
+
+    The catalog itself, whose id is zero, is called so.
+    """
+    return state.id.hex() if any(state.id) else "the catalog"
 
 
 def check_open(state: CollectionState) -> None:

@@ -81,7 +81,9 @@ def test_what_cannot_be_imported_is_refused(command: Command, source: Path) -> N
     again = command(*line)
     assert (again.code, "imported before" in again.err) == (2, True)
     assert command(*line, "--writer", "me", "--sequence", "1").out.endswith(" 3\n")
-    assert command(*line, "--writer", "me", "--sequence", "0").code == 4
+    older = command(*line, "--writer", "me", "--sequence", "0")
+    assert (older.code, "below the last one of the writer" in older.err) == (4, True)
+    assert "collection writer ls" in older.err
     assert command(*line[:3], str(source / "gone")).code == 2
     for wrong, message in (
         (["--writer", "me"], "--writer and --sequence"),

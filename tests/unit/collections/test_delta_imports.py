@@ -159,3 +159,9 @@ def test_a_lack_of_the_package_says_what_to_install(
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(CollectionSourceError, match=r"pip install .*deltalake"):
         table_source(table)
+
+
+def test_a_version_that_is_not_there_names_those_that_are(table: Path) -> None:
+    newest = deltalake.DeltaTable(table).version()
+    with pytest.raises(CollectionSourceError, match=f"version=99 versions=0 to {newest}$"):
+        table_source(table, version=99)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,3 +252,24 @@ def test_a_url_of_a_file_system_is_read(collections: Collections, tmp_path: Path
     made = collections.create("gusts", GUSTS.schema, key=["station"])
     assert made.import_rows(table_source(tmp_path.as_uri())).rows == len(GUSTS)
     assert made.import_rows(table_source(tmp_path)).repeated
+
+
+def test_a_column_that_is_chosen_twice_is_refused_and_named(tmp_path: Path) -> None:
+    write(tmp_path, "a.parquet", GUSTS)
+    with pytest.raises(CollectionSourceError, match=r"chosen twice.*'gust'"):
+        table_source(tmp_path, columns=["gust", "station", "gust"])
+
+
+@pytest.mark.slow
+def test_a_service_that_cannot_be_reached_is_named() -> None:
+    with socket.socket() as bound:  # It is not listened to.
+        bound.bind(("127.0.0.1", 0))
+        _check_told(bound.getsockname()[1])
+
+
+def _check_told(unused_port: int) -> None:
+    url = f"s3://key:hush@bucket/folder?endpoint_override=127.0.0.1:{unused_port}&scheme=http"
+    with pytest.raises(CollectionSourceError, match="cannot be reached") as refused:
+        table_source(url)
+    assert f"endpoint=127.0.0.1:{unused_port}" in str(refused.value)
+    assert "hush" not in str(refused.value)

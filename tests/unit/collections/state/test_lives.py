@@ -114,3 +114,9 @@ def test_the_first_state_depends_on_its_arguments_alone() -> None:
     ]
     assert made[0] == made[1]
     assert (made[0].seqno, made[0].upper, made[0].since, made[0].written_ms) == (0, 0, 0, 7)
+
+
+def test_the_catalog_is_called_so_and_not_by_its_id_of_zeros() -> None:
+    moved, _ = move_away(replace(FILLED, id=bytes(16)), START_MS)
+    with pytest.raises(errors.CollectionMovedError, match=r"collection=the catalog$"):
+        upgrade(moved, START_MS, format_number=1)
