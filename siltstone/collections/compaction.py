@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from siltstone.collections.missing_parts import is_needed
+from siltstone.collections.missing_parts import check_store_here, is_needed
 from siltstone.collections.part_objects import pieces_of
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.encoded_part import EncodedPart
@@ -112,6 +112,7 @@ class Compactor:
         except ChunkNotFoundError as error:
             newer = await self._shared.refresh()
             if is_needed(newer, error):  # Others may have merged some of the inputs alone.
+                await check_store_here(self._shared)
                 raise LostDataError(
                     "rows of a collection are gone", where=error.chunk, collection=state.id.hex()
                 ) from error

@@ -95,7 +95,7 @@ class SharedState:
         opened: Opened,
         on_commit: Callable[[CollectionState, CollectionState], None],
     ) -> None:
-        self._place = place
+        self.place = place
         self._on_commit = on_commit
         self.own_readers: set[int] = set()
         self.own_writers: set[str] = set()
@@ -121,7 +121,7 @@ class SharedState:
     @property
     def certain_age_s(self) -> float:
         """Seconds since a moment at which the state was certainly the newest one."""
-        return self._place.environment.monotonic() - self._certain_s
+        return self.place.environment.monotonic() - self._certain_s
 
     async def run(self, command: Command[T], settle: Settle[T] | None = None) -> T:
         """Run a command on the newest state, and return its answer when that is durable.
@@ -186,7 +186,7 @@ class SharedState:
             ChunkError: long-term storage did not answer.
             ClosedError: the collection was closed.
         """
-        clock = self._place.environment.monotonic
+        clock = self.place.environment.monotonic
         began_s, pause_s = clock(), POLL_MIN_S
         async with asyncio.timeout(timeout_s):
             while not ready(self.state):
@@ -198,7 +198,7 @@ class SharedState:
                     elif max(self._polled_s, self._certain_s) <= paused_s:
                         await self._poll()  # Otherwise another one of this process looked just now.
                 is_new = self.state.batches is not batches  # A renewal of a lease is no news.
-                longest_s = self._place.settings.poll_max_s
+                longest_s = self.place.settings.poll_max_s
                 pause_s = POLL_MIN_S if is_new else min(pause_s * POLL_GROWTH, longest_s)
         return self.state
 
@@ -232,13 +232,13 @@ class SharedState:
 
     async def _attempt(self) -> None:
         """Run the commands that wait on the newest state, and commit what they change."""
-        pause_s = self._lost.pause_s(self._place.environment.random())
+        pause_s = self._lost.pause_s(self.place.environment.random())
         if pause_s:
-            await self._place.environment.sleep(pause_s)
+            await self.place.environment.sleep(pause_s)
         if self._lost.count >= RACES_MAX and not await self._refreshed():
             return
         self._still_waiting()
-        now_ms = self._place.now_ms()
+        now_ms = self.place.now_ms()
         before = self.state
         after, joined = self._joined(before, now_ms)
         if joined:
@@ -282,12 +282,12 @@ class SharedState:
         new = next_state(
             before, after, now_ms, own_readers=self.own_readers, own_writers=self.own_writers
         )
-        diff = diff_of(before, new, actor=self._place.who)
+        diff = diff_of(before, new, actor=self.place.who)
         link = link_of(before, new)
         tip = self.tip
         began, began_s = self._next_moment()
         try:
-            result = await self._place.commit(tip, diff, link)
+            result = await self.place.commit(tip, diff, link)
         except Exception as error:  # noqa: BLE001 - each caller gets it
             for request, _ in joined:
                 _fail(request, error)
@@ -300,7 +300,7 @@ class SharedState:
             return
         if isinstance(result, Taken):
             # It leads to the next entry alone, which may be far from the newest.
-            self._lost.note_lost(self._place.environment.monotonic() - began_s)
+            self._lost.note_lost(self.place.environment.monotonic() - began_s)
             return
         self._lost.note_won()
         self._note_certain(began, began_s)
@@ -337,14 +337,14 @@ class SharedState:
         try:
             began, began_s = self._next_moment()
             tip = self.tip
-            self._take(await self._place.ask(lambda: self._place.consensus.refresh(tip)))
+            self._take(await self.place.ask(lambda: self.place.consensus.refresh(tip)))
             self._note_certain(began, began_s)
         finally:
             self._looking = None
 
     async def _poll(self) -> None:
         if self._polling is None:
-            self._polled_s = self._place.environment.monotonic()
+            self._polled_s = self.place.environment.monotonic()
             self._polling = asyncio.ensure_future(self._ask_for_news())
             self._polling.add_done_callback(forget)
         await asyncio.shield(self._polling)
@@ -352,7 +352,7 @@ class SharedState:
     async def _ask_for_news(self) -> None:
         try:
             tip = self.tip
-            progress = await self._place.ask(lambda: self._place.consensus.poll(tip))
+            progress = await self.place.ask(lambda: self.place.consensus.poll(tip))
             if progress is not None:
                 self._take(progress)
         finally:
@@ -361,7 +361,7 @@ class SharedState:
     def _next_moment(self) -> tuple[int, float]:
         """A moment after all that was asked for until now, and its time."""
         self._moment += 1
-        return self._moment, self._place.environment.monotonic()
+        return self._moment, self.place.environment.monotonic()
 
     def _note_certain(self, moment: int, moment_s: float) -> None:
         """Say that the state was the newest one at a moment, or later."""
@@ -385,7 +385,7 @@ class SharedState:
         """Wait for a newer state of this process; False if none came."""
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watchers.add(watcher)
-        sleep = asyncio.ensure_future(self._place.environment.sleep(pause_s))
+        sleep = asyncio.ensure_future(self.place.environment.sleep(pause_s))
         try:
             await asyncio.wait([watcher, sleep], return_when=asyncio.FIRST_COMPLETED)
             return watcher.done()

@@ -99,6 +99,18 @@ def check_there(storage: ChunkStorage) -> None:
         raise StoreNotFoundError(text, missing=MANIFEST_NAME) from error
 
 
+def check_not_left(storage: ChunkStorage) -> None:
+    """Say of a place that lacks something whether that is because a switch took the store away.
+
+    Raises:
+        StoreNotFoundError: it did. A place that lost its name otherwise is no reason to raise.
+    """
+    try:
+        storage.stat(MANIFEST_NAME)
+    except ChunkNotFoundError:
+        check_not_moved(storage)
+
+
 def read_manifest_at(storage: ChunkStorage, name: str) -> StoreManifest | None:
     """The manifest under a name of its own; ``None`` when nothing has it. Raises as above."""
     try:

@@ -50,7 +50,7 @@ from siltstone.core.storage.retries import Retries, RetryingChunkStorage
 from siltstone.core.storage.uncancellable import keep, run_whole
 from siltstone.core.text import uuid_text
 from siltstone.metadata.index_process import check_process
-from siltstone.store.manifest import check_there, check_uuid, read_manifest
+from siltstone.store.manifest import check_not_left, check_there, check_uuid, read_manifest
 from siltstone.store.metrics.exposition import container_metrics, expose
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
 from siltstone.store.settings.index_folder import IndexFolders
@@ -156,6 +156,7 @@ class Assembly:
             settings=self._container_settings,
             metrics=metrics,
             index_folders=self._folders.of_reader(index),
+            explain=lambda found: check_not_left(uncached(found)),
         )
         return await self._named(opening, log)
 

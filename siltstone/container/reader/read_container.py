@@ -94,6 +94,8 @@ if TYPE_CHECKING:
     from siltstone.metadata.tables import Tables
 
 T = TypeVar("T")
+Explain = Callable[[ChunkStorage], None]
+"""Looks at long-term storage where something is missing, and raises if it knows why."""
 _DEEP = CheckOptions()
 
 POLL_S: Final = 0.2
@@ -117,8 +119,10 @@ class ReadContainer:
         settings: ContainerSettings,
         folder: Path,
         index_folders: Sequence[Path],
+        explain: Explain | None = None,
     ) -> None:
         self._container = container
+        self._explain = explain
         self._owned = index_folders
         self._log = log
         self._storage = storage
@@ -181,6 +185,7 @@ class ReadContainer:
             except CorruptDataError as error:
                 # A deletion between two steps looks like damage; damage looks the same twice.
                 if isinstance(failure, CorruptDataError) and str(failure) == str(error):
+                    await self._explained()
                     raise
                 failure = error
                 continue
@@ -193,7 +198,13 @@ class ReadContainer:
                 await self._blocking(old.drop)
             return
         assert failure is not None, "the loop ends early or with a failure"
+        await self._explained()
         raise failure
+
+    async def _explained(self) -> None:
+        """Raise ``StoreNotFoundError`` where something is missing since the store was switched."""
+        if self._explain is not None:
+            await self._storage.run("stat", "", self._explain)
 
     async def _build(self) -> View:
         ask = partial(first_answer, self._environment, self._container)
@@ -249,7 +260,11 @@ class ReadContainer:
         except ClosedError:
             if self._current() is view:
                 raise
-        return await call(self._current().reading)
+        try:
+            return await call(self._current().reading)
+        except (LostDataError, ChunkNotFoundError):
+            await self._explained()
+            raise
 
     async def _behind_truncation(self, call: Callable[[Reading], Awaitable[T]]) -> T:
         """Run a read whose bytes left the log: they are in chunks, as newer frames say."""
@@ -663,6 +678,7 @@ async def open_reader(
     settings: ContainerSettings,
     index_folders: Sequence[Path],
     metrics: Metrics = NO_METRICS,
+    explain: Explain | None = None,
 ) -> ReadContainer:
     """Open a container read-only, next to an owner or without one.
 
@@ -679,6 +695,7 @@ async def open_reader(
         index_folders: where an owner on this machine may keep its index, at least one folder.
             They are not touched; this reader's own index lies next to the first, or in a temporary
             folder, until it is closed.
+        explain: asked where something is missing, also later; its errors are raised instead.
 
     Raises:
         StoreNotFoundError: the container was never opened for writing.
@@ -688,7 +705,9 @@ async def open_reader(
     chunks = bridged(storage, environment, settings, metrics)
     make = partial(make_reader_folder, index_folders[0])
     folder = await environment.run_blocking(INDEX_POOL, make)
-    reader = ReadContainer(container, log, chunks, environment, settings, folder, index_folders)
+    reader = ReadContainer(
+        container, log, chunks, environment, settings, folder, index_folders, explain
+    )
     try:
         await reader._start()
     except BaseException:
