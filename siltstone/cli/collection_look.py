@@ -12,6 +12,7 @@ from siltstone.core.errors import SiltstoneError
 
 if TYPE_CHECKING:
     from siltstone.collections.state.state_warnings import CollectionWarning
+    from siltstone.container.models.segments import Finding
 
 
 def collection_warnings(session: Session) -> list[CollectionWarning] | str | None:
@@ -28,6 +29,16 @@ def collection_warnings(session: Session) -> list[CollectionWarning] | str | Non
         return str(error)
     except click.ClickException as error:
         return error.message
+
+
+def collection_damage(session: Session) -> list[Finding]:
+    """Return what collections name and long-term storage lacks: a listing, and no reads of rows.
+
+    Raises:
+        SiltstoneError, OSError: it could not be looked at.
+    """
+    with session.open_collections(reads=True) as collections:
+        return [one for one in collections.check() if one.severity == "damage"]
 
 
 def _has_any(session: Session) -> bool:

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from siltstone.cli.collection_look import collection_warnings
+from siltstone.cli.collection_look import collection_damage, collection_warnings
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, say
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.core.errors import SiltstoneError
 from siltstone.core.packages import install_hint
 from siltstone.core.text import counted
 
 if TYPE_CHECKING:
+    from siltstone.container.models.segments import Finding
     from siltstone.store.admin.storage_probes import Probe
 
+
+DAMAGE_SHOWN = 20
+"""Probes of damage: beyond these, a person needs the check."""
 
 NEEDED = ("pytest", "hypothesis")
 """What the suite needs, and the extra ``testing`` brings."""
@@ -69,17 +74,29 @@ def doctor(session: Session, *, conformance: bool, only: str, as_json: bool) -> 
 
 
 def _collections(session: Session) -> Iterator[Probe]:
-    """Whether collections need attention."""
+    """Whether collections need attention, or lack objects."""
     from siltstone.store.admin.storage_probes import Probe
 
     warnings = collection_warnings(session)
+    damage: list[Finding] = []
+    if isinstance(warnings, list):
+        try:
+            damage = collection_damage(session)
+        except (SiltstoneError, OSError) as error:
+            warnings = str(error)
+    for finding in damage[:DAMAGE_SHOWN]:
+        detail = finding.message
+        yield Probe(area="collections", name=finding.where, outcome="failed", detail=detail)
+    if len(damage) > DAMAGE_SHOWN:
+        detail = f"{counted(len(damage), 'object')} damaged; collection check names all"
+        yield Probe(area="collections", name="all", outcome="failed", detail=detail)
     if isinstance(warnings, str):
         yield Probe(area="collections", name="all", outcome="warning", detail=warnings)
-    elif not warnings:
+    elif not warnings and not damage:
         detail = "none" if warnings is None else "nothing to look at"
         yield Probe(area="collections", name="all", outcome="ok", detail=detail)
     else:
-        for one in warnings:
+        for one in warnings or ():
             yield Probe(
                 area="collections", name=one.collection, outcome="warning", detail=one.message
             )

@@ -83,3 +83,15 @@ def test_collections_that_are_not_there_cost_no_listing(
     assert command("health", "--json").values[0]["collections"] == []
     assert prefixes
     assert not [one for one in prefixes if "collections/".startswith(one) or "collections" in one]
+
+
+def test_doctor_names_an_object_of_rows_that_is_gone(held: Path, command: Command) -> None:
+    with siltstone.open_collections(held) as collections:
+        collections.collection("sound").append(pyarrow.table({"n": range(5_000)}))
+    (part,) = paths(held, "parts")
+    part.unlink()
+    ran = command("doctor", "--json")
+    probes = [one for one in ran.values if one["area"] == "collections"]
+    outcomes = {one["name"]: one["outcome"] for one in probes}
+    name = part.relative_to(held / "chunks").as_posix()
+    assert (ran.code, outcomes) == (1, {name: "failed", "held": "warning"})
