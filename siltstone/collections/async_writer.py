@@ -14,7 +14,7 @@ import pyarrow
 from siltstone.collections.part_objects import PartObjects
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.read_times import whole
-from siltstone.collections.rows.encode_parts import encode_updates
+from siltstone.collections.rows.encode_parts import encode_updates, is_within
 from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.input_rows import Rows, are_few, table_of_changes, table_of_updates
 from siltstone.collections.rows.part_file import GROUP_BYTES
@@ -381,7 +381,7 @@ def _made_by(
     """Make rows, and encode those of one object at once: it saves a turn of the loop. Blocking."""
     schema_id, schema = row_schema_of(state)
     table = make(schema)
-    if table.nbytes > min(GROUP_BYTES, part_size):
+    if not is_within(table, min(GROUP_BYTES, part_size)):
         return _Made(table, schema_id, schema, None, None)
     parts = list(encode_updates(table, schema, schema_id, part_size=part_size))
     if all(one.part.inline is not None for one in parts):

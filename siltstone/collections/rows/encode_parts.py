@@ -53,28 +53,23 @@ def encode_updates(
     Raises:
         CollectionError: a sum of diffs is beyond 64 bits.
     """
-    if DIFF in updates.column_names:
-        if has_negatives(updates):
-            updates = consolidate(updates)
-        else:
-            updates = updates.filter(compute.not_equal(updates[DIFF], 0))
+    if updates.schema != schema.arrow:  # Most appends have no times and no diffs of their own.
+        updates, only = _without_constants(_without_zeros(updates))
+        time = time if only is None else only
     if not len(updates):
         return
-    updates, only = _without_constants(updates)
     updates = sorted_by_key(updates, schema)
-    if only is not None:
-        time = only
-    if inline and updates.nbytes <= 2 * INLINE_BYTES:  # padding may add, empty offsets go
+    if inline and is_within(updates, 2 * INLINE_BYTES):  # padding may add, empty offsets go
         part = _inline_part(updates, schema, schema_id, time)
         if part is not None:
             yield part
             return
-    with_time, with_diff = TIME in updates.column_names, DIFF in updates.column_names
+    names = updates.column_names
     parts = PartsWriter(
         schema,
         schema_id,
-        time=None if with_time else time,
-        with_diff=with_diff,
+        time=None if TIME in names else time,
+        with_diff=DIFF in names,
         part_size=part_size,
     )
     yield from parts.add(updates)
@@ -137,6 +132,22 @@ def step_rows(table: pyarrow.Table, size_bytes: int) -> int:
     return max(1, min(GROUP_ROWS, rows))
 
 
+def is_within(table: pyarrow.Table, size_bytes: int) -> bool:
+    """Whether the rows of ``table`` are so many bytes at most."""
+    # To count the bytes of rows takes thirty times as long as to ask what they keep in memory,
+    # which is more than that unless columns share it.
+    return bool(table.get_total_buffer_size() <= size_bytes or table.nbytes <= size_bytes)
+
+
+def _without_zeros(updates: pyarrow.Table) -> pyarrow.Table:
+    """Leave out what cancels, as far as it is known."""
+    if DIFF not in updates.column_names:
+        return updates
+    if has_negatives(updates):
+        return consolidate(updates)
+    return updates.filter(compute.not_equal(updates[DIFF], 0))
+
+
 def _without_constants(updates: pyarrow.Table) -> tuple[pyarrow.Table, int | None]:
     """Leave out ``_time`` where it does not differ, and ``_diff`` where all are 1."""
     only = None
@@ -156,21 +167,19 @@ def _inline_part(
     updates: pyarrow.Table, schema: RowSchema, schema_id: int, time: int
 ) -> EncodedPart | None:
     """The rows as a part that lies in the state; ``None`` where they are too many bytes."""
+    names = updates.column_names
+    with_time, with_diff = TIME in names, DIFF in names
     flags = PartFlags(0)
     time_min = time_max = time
-    if TIME in updates.column_names:
+    if with_time:
         flags |= PartFlags.HAS_TIME
         bounds = compute.min_max(updates[TIME]).as_py()
         time, time_min, time_max = bounds["min"], bounds["min"], bounds["max"]
-    if DIFF in updates.column_names:
+    if with_diff:
         flags |= PartFlags.HAS_DIFF
         if has_negatives(updates):
             flags |= PartFlags.HAS_NEGATIVES
-    fields = part_fields(
-        schema,
-        with_time=PartFlags.HAS_TIME in flags,
-        with_diff=PartFlags.HAS_DIFF in flags,
-    )
+    fields = part_fields(schema, with_time=with_time, with_diff=with_diff)
     shown = updates if updates.schema == fields else updates.select(fields.names).cast(fields)
     (batch,) = shown.combine_chunks().to_batches()
     if pyarrow.ipc.get_record_batch_size(batch) > INLINE_BYTES:
@@ -187,7 +196,7 @@ def _inline_part(
         time=time,
         time_min=time_min,
         time_max=time_max,
-        diff_sum=checked_sum(sum_of_diffs(updates)),
+        diff_sum=checked_sum(sum_of_diffs(updates)) if with_diff else len(updates),
         key_min=key_bound(schema, key_at(keys, 0)),
         key_max=key_bound(schema, key_at(keys, len(updates) - 1)),
     )

@@ -67,7 +67,7 @@ def table_of_rows(schema: RowSchema, rows: Rows) -> pyarrow.Table:
         CollectionSchemaError: a column is missing or unknown, holds values that do not fit its
             type without loss, or holds nulls where it must not; the message names it.
     """
-    return _table(tuple(schema.arrow), rows)
+    return _table(schema.arrow, rows)
 
 
 def table_of_updates(schema: RowSchema, rows: Rows) -> pyarrow.Table:
@@ -77,7 +77,7 @@ def table_of_updates(schema: RowSchema, rows: Rows) -> pyarrow.Table:
         TypeError, CollectionSchemaError: as for ``table_of_rows``.
         UpdateTimeError: a time is below 0 or above 2^63-2.
     """
-    table = _table((*schema.arrow, *_UPDATE_FIELDS), rows)
+    table = _table(pyarrow.schema([*schema.arrow, *_UPDATE_FIELDS]), rows)
     if len(table):
         bounds = compute.min_max(table[TIME]).as_py()
         if bounds["min"] < 0 or bounds["max"] > TIME_MAX:
@@ -121,24 +121,30 @@ def with_diff(table: pyarrow.Table, diff: int) -> pyarrow.Table:
     return table.append_column(_UPDATE_FIELDS[1], column)
 
 
-def _table(fields: Sequence[pyarrow.Field], rows: Rows) -> pyarrow.Table:
+def _table(wanted: pyarrow.Schema, rows: Rows) -> pyarrow.Table:
     given = _arrow_table(rows)
     if given is None:
-        columns = _columns_of_mappings(fields, rows)
-        return _checked(fields, columns)
-    for name in given.column_names:
-        if given.column_names.count(name) > 1:
-            raise CollectionSchemaError("two columns have one name", column=repr(name))
-    _check_names(fields, given.column_names)
-    return _checked(
-        fields,
-        [
-            _fitting(field, given[field.name])
-            if field.name in given.column_names
-            else pyarrow.chunked_array([pyarrow.nulls(len(given), field.type)])
-            for field in fields
-        ],
-    )
+        columns = _columns_of_mappings(wanted, rows)
+        return _storable(pyarrow.table(columns, schema=wanted))
+    if not given.schema.equals(wanted, check_metadata=True):
+        return _storable(pyarrow.table(_fitting_columns(wanted, given), schema=wanted))
+    for field, column in zip(wanted, given.columns, strict=True):
+        _check_text(field, column)
+    return _storable(given)
+
+
+def _fitting_columns(wanted: pyarrow.Schema, given: pyarrow.Table) -> list[pyarrow.ChunkedArray]:
+    names = given.column_names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise CollectionSchemaError("two columns have one name", column=repr(twice))
+    _check_names(wanted, names)
+    return [
+        _fitting(field, given[field.name])
+        if field.name in names
+        else pyarrow.chunked_array([pyarrow.nulls(len(given), field.type)])
+        for field in wanted
+    ]
 
 
 def _arrow_table(rows: Rows) -> pyarrow.Table | None:
@@ -161,7 +167,7 @@ def _arrow_table(rows: Rows) -> pyarrow.Table | None:
     return None
 
 
-def _check_names(fields: Sequence[pyarrow.Field], given: Iterable[str]) -> None:
+def _check_names(fields: Iterable[pyarrow.Field], given: Iterable[str]) -> None:
     known = {field.name for field in fields}
     there = set(given)
     for name in sorted(there - known, key=str):
@@ -177,7 +183,7 @@ def _check_names(fields: Sequence[pyarrow.Field], given: Iterable[str]) -> None:
 
 
 def _columns_of_mappings(
-    fields: Sequence[pyarrow.Field], rows: Sequence[Any]
+    fields: Iterable[pyarrow.Field], rows: Sequence[Any]
 ) -> list[pyarrow.ChunkedArray]:
     names: set[str] = set() if rows else {field.name for field in fields}
     for row in rows:
@@ -215,12 +221,8 @@ def _takes(kind: pyarrow.DataType, found: type, classes: tuple[type, ...]) -> bo
 
 def _fitting(field: pyarrow.Field, column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
     """The column in the type of the field, where that loses nothing."""
+    _check_text(field, column)
     kind = column.type
-    if _holds_text(kind):
-        try:  # Neither Arrow nor Parquet looks, and no reader could decode the rows.
-            column.validate(full=True)
-        except pyarrow.ArrowException as error:
-            raise _misfit(field, f"values are not UTF-8: {error}") from error
     if types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
@@ -240,29 +242,33 @@ def _fitting(field: pyarrow.Field, column: pyarrow.ChunkedArray) -> pyarrow.Chun
         raise _misfit(field, f"values do not fit it: {error}") from error
 
 
-def _checked(
-    fields: Sequence[pyarrow.Field], columns: Sequence[pyarrow.ChunkedArray]
-) -> pyarrow.Table:
-    settled = []
-    for field, column in zip(fields, columns, strict=True):
-        if column.null_count and not field.nullable:
+def _check_text(field: pyarrow.Field, column: pyarrow.ChunkedArray) -> None:
+    if not _holds_text(column.type):
+        return
+    try:  # Neither Arrow nor Parquet looks, and no reader could decode the rows.
+        column.validate(full=True)
+    except pyarrow.ArrowException as error:
+        raise _misfit(field, f"values are not UTF-8: {error}") from error
+
+
+def _storable(table: pyarrow.Table) -> pyarrow.Table:
+    """The table with one NaN, if it holds no nulls where none may be, and no time is cut."""
+    for index, field in enumerate(table.schema):
+        kind = field.type
+        column = table.column(index)
+        if not field.nullable and column.null_count:
             raise _misfit(field, "it holds nulls, and must not; fill them")
-        settled.append(_storable(field, column))
-    return pyarrow.table(settled, schema=pyarrow.schema(fields))
-
-
-def _storable(field: pyarrow.Field, column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
-    if types.is_floating(field.type):
-        nan = compute.is_nan(column)
-        if compute.any(nan).as_py():
-            one = pyarrow.scalar(float("nan"), field.type)
-            return compute.if_else(nan, one, column)
-    if types.is_timestamp(field.type) and field.type.unit == "s":
-        try:  # Parquet has no seconds.
-            column.cast(pyarrow.timestamp("ms", field.type.tz))
-        except pyarrow.ArrowException as error:
-            raise _misfit(field, f"values do not fit milliseconds: {error}") from error
-    return column
+        if types.is_floating(kind):
+            nan = compute.is_nan(column)
+            if compute.any(nan).as_py():
+                one = pyarrow.scalar(float("nan"), kind)
+                table = table.set_column(index, field, compute.if_else(nan, one, column))
+        elif types.is_timestamp(kind) and kind.unit == "s":
+            try:  # Parquet has no seconds.
+                column.cast(pyarrow.timestamp("ms", kind.tz))
+            except pyarrow.ArrowException as error:
+                raise _misfit(field, f"values do not fit milliseconds: {error}") from error
+    return table
 
 
 def _family(kind: pyarrow.DataType) -> _Family:

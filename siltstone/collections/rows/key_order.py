@@ -27,6 +27,9 @@ Key = tuple[Any, ...]
 """Values of the columns of a key, as Python orders them: bytes for strings, numbers for times."""
 
 SAMPLE_ROWS: Final = 16_384
+FEW_ROWS: Final = 64
+"""So many rows are sorted by Python: the calls that sort them in Arrow take longer than that."""
+
 REPEATED: Final = 2
 """A string is looked up before rows are sorted if each one comes so often in the first rows."""
 
@@ -38,15 +41,19 @@ def sorted_by_key(table: pyarrow.Table, schema: RowSchema) -> pyarrow.Table:
     if len(table) < 2:
         return table
     table = table.combine_chunks()
-    columns = [_plain(table[name]) for name in schema.key]
+    columns = key_columns(table, schema)
+    if len(table) <= FEW_ROWS:
+        keys = list(zip(*[column.to_pylist() for column in columns], strict=True))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        return table if order == [*range(len(keys))] else table.take(pyarrow.array(order))
     if is_sorted(columns):
         return table
     columns = [_ranked(column) for column in columns]
     if len(columns) == 1:
         return table.take(compute.sort_indices(columns[0]))
-    keys = pyarrow.table(columns, names=[str(number) for number in range(len(columns))])
-    order = [(name, "ascending") for name in keys.column_names]
-    return table.take(compute.sort_indices(keys, sort_keys=order))
+    ranks = pyarrow.table(columns, names=[str(number) for number in range(len(columns))])
+    ascending = [(name, "ascending") for name in ranks.column_names]
+    return table.take(compute.sort_indices(ranks, sort_keys=ascending))
 
 
 def key_columns(table: pyarrow.Table, schema: RowSchema) -> list[pyarrow.ChunkedArray]:

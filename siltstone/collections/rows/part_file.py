@@ -176,6 +176,8 @@ class PartWriter:
 
 def part_fields(schema: RowSchema, *, with_time: bool, with_diff: bool) -> pyarrow.Schema:
     """The columns of a part: those of the schema, and what its flags say."""
+    if not with_time and not with_diff:
+        return schema.arrow
     fields = list(schema.arrow)
     if with_time:
         fields.append(pyarrow.field(TIME, pyarrow.int64(), nullable=False))

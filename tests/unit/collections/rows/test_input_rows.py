@@ -208,6 +208,21 @@ def test_text_that_is_not_utf_8_is_refused(kind: pyarrow.DataType) -> None:
         table_of_rows(one_column(pyarrow.string()), pyarrow.table({"k": [1, 2], "v": column}))
 
 
+def test_a_table_of_exactly_the_schema_is_looked_at_as_any_other() -> None:
+    texts, numbers = one_column(pyarrow.string()), one_column(pyarrow.float64())
+    keys = pyarrow.array([1, 2], pyarrow.int8())
+    latin = pyarrow.array([b"bod", b"bod\xf8"]).view(pyarrow.string())
+    with pytest.raises(CollectionSchemaError, match=r"not UTF-8.*column='v'"):
+        table_of_rows(texts, pyarrow.table([keys, latin], schema=texts.arrow))
+    no_key = pyarrow.array([1, None], pyarrow.int8())
+    with pytest.raises(CollectionSchemaError, match=r"holds nulls.*column='k'"):
+        table_of_rows(texts, pyarrow.table([no_key, ["a", "b"]], schema=texts.arrow))
+    odd = pyarrow.array([0x7FF8000000000001, 0], pyarrow.uint64()).view(pyarrow.float64())
+    table = table_of_rows(numbers, pyarrow.table([keys, odd], schema=numbers.arrow))
+    assert struct.pack(">2d", *table["v"].to_pylist()).hex() == "7ff8" + "0" * 28
+    assert table.schema.equals(numbers.arrow, check_metadata=True)
+
+
 def test_all_nan_become_one_and_zeros_keep_their_signs() -> None:
     bits = [0x7FF8000000000001, 0xFFF8000000000000, 0x8000000000000000, 0, None]
     column = pyarrow.array(bits, pyarrow.uint64()).view(pyarrow.float64())

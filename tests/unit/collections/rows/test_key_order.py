@@ -35,7 +35,7 @@ def order(schema: RowSchema, row: tuple[Plain, ...]) -> tuple[Plain, ...]:
     )
 
 
-@given(st.data(), schemas(), st.sampled_from([1, 5]))
+@given(st.data(), schemas(), st.sampled_from([1, 5, 20]))
 def test_rows_are_sorted_by_key_and_else_keep_their_order(
     data: Any, schema: RowSchema, repeats: int
 ) -> None:
