@@ -14,7 +14,7 @@ from siltstone.collections.place import CollectionPlace
 from siltstone.collections.rows.encoded_part import EncodedPart
 from siltstone.collections.rows.merge import merge_runs
 from siltstone.collections.shared_state import SharedState
-from siltstone.collections.state.compaction_plan import BatchMerge, plan, plan_whole
+from siltstone.collections.state.compaction_plan import BatchMerge, plan, plan_whole, widened
 from siltstone.collections.state.merges import replace_batches
 from siltstone.collections.state.refusals import check_open
 from siltstone.collections.state.schemas import newest_schema
@@ -69,9 +69,10 @@ class Compactor:
             ChunkError: long-term storage did not answer.
         """
         async with self._one_by_one:
-            merge = plan(self._shared.state)
+            state = self._shared.state
+            merge = plan(state)
             if merge is not None:
-                await self._merged(merge)
+                await self._merged(widened(merge, state.batches))
 
     async def do_whole(self, progress: ShareDone | None = None) -> None:
         """Merge all batches into one, up to the since.

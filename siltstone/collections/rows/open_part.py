@@ -154,13 +154,9 @@ def open_part(
         CorruptDataError: bytes are not what was written.
         Exception: what ``read`` raises.
     """
-    schema = schemas.get(part.schema_id)
-    if schema is None:
-        raise CorruptDataError(
-            "part has a schema that is not known", where=where, schema_id=part.schema_id
-        )
+    schema = schema_of(part, schemas, where=where)
     if part.inline is not None:
-        return _open_inline(part, schema, part.inline, where)
+        return _open_inline(part, schema, where)
     if part.length <= WHOLE_BYTES:
         data = _read_exactly(read, 0, part.length, where)
         if crc32c(data) != part.crc:
@@ -169,6 +165,16 @@ def open_part(
     start = part.length - part.footer_length
     tail = _read_exactly(read, start, part.footer_length, where)
     return _open_object(part, schema, where, tail, read)
+
+
+def schema_of(part: CollectionPart, schemas: Mapping[int, RowSchema], *, where: str) -> RowSchema:
+    """The schema that a part was written with. Raises ``CorruptDataError`` if it is not there."""
+    schema = schemas.get(part.schema_id)
+    if schema is None:
+        raise CorruptDataError(
+            "part has a schema that is not known", where=where, schema_id=part.schema_id
+        )
+    return schema
 
 
 def fields_of(part: CollectionPart, schema: RowSchema) -> pyarrow.Schema:
@@ -205,16 +211,22 @@ class _Whole:
     data: memoryview
 
 
-def _open_inline(part: CollectionPart, schema: RowSchema, data: bytes, where: str) -> OpenPart:
+def inline_rows(part: CollectionPart, schema: RowSchema, *, where: str) -> pyarrow.RecordBatch:
+    """Return the rows of a part that is inline. Raises ``CorruptDataError``."""
+    data = part.inline
+    assert data is not None, "an inline part has its rows"
     check_whole(part, data, where=where)
-    fields = fields_of(part, schema)
     try:
-        batch = pyarrow.ipc.read_record_batch(pyarrow.py_buffer(data), fields)
+        batch = pyarrow.ipc.read_record_batch(pyarrow.py_buffer(data), fields_of(part, schema))
     except (pyarrow.ArrowException, OSError) as error:
         raise _damaged("part cannot be decoded", where) from error
     if len(batch) != part.rows:
         raise _damaged("part has other rows than its row says", where)
-    table = pyarrow.Table.from_batches([batch])
+    return batch
+
+
+def _open_inline(part: CollectionPart, schema: RowSchema, where: str) -> OpenPart:
+    table = pyarrow.Table.from_batches([inline_rows(part, schema, where=where)])
 
     def fetch(groups: Sequence[int], names: Sequence[str]) -> pyarrow.Table:
         return table.select(names)

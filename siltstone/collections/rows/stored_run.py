@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 import pyarrow
@@ -19,7 +20,13 @@ from siltstone.collections.rows.key_order import (
     rows_through,
     sorted_by_key,
 )
-from siltstone.collections.rows.open_part import OpenPart, Read, open_part
+from siltstone.collections.rows.open_part import (
+    OpenPart,
+    Read,
+    inline_rows,
+    open_part,
+    schema_of,
+)
 from siltstone.collections.rows.part_file import GROUP_BYTES, GROUP_ROWS, part_fields
 from siltstone.collections.rows.row_schema import TIME, RowSchema
 from siltstone.core.constants import KIB, Buffer
@@ -119,9 +126,30 @@ class RunReader:
         """Return updates of row groups, with ``_diff``."""
         part = opened.part
         table = in_time(opened.read(groups), part, self.time_end)
+        return self._shown(table, times_of(table, part) if self.with_time else None)
+
+    def together(self, pieces: Sequence[Piece]) -> pyarrow.Table:
+        """Return updates of parts that ``can_join``, with ``_diff``, in no order.
+
+        Raises:
+            CorruptDataError: bytes of a part are not what was written.
+        """
+        parts = [piece.part for piece in pieces]
+        schema = schema_of(parts[0], self.schemas, where=pieces[0].where)
+        table = pyarrow.Table.from_batches(
+            [inline_rows(piece.part, schema, where=piece.where) for piece in pieces]
+        )
+        return self._shown(table, _times_of_all(table, parts) if self.with_time else None)
+
+    def can_join(self, part: CollectionPart, bounds: Bounds) -> bool:
+        """Whether a part can be read together with others of its schema and flags."""
+        is_early = self.time_end is None or part.time_max < self.time_end
+        return part.inline is not None and is_early and bounds == EVERYTHING
+
+    def _shown(self, table: pyarrow.Table, times: pyarrow.ChunkedArray | None) -> pyarrow.Table:
         columns = shown_in(self.schema.arrow, table).columns
-        if self.with_time:
-            columns.append(times_of(table, part))
+        if times is not None:
+            columns.append(times)
         columns.append(diffs_of(table))
         fields = part_fields(self.schema, with_time=self.with_time, with_diff=True)
         return pyarrow.table(columns, schema=fields)
@@ -219,6 +247,51 @@ class RunCursor:
         return held.slice(0, rows)
 
 
+class _Few:
+    """Runs with few rows, which become one cursor.
+
+    Inline parts of one form are read together: to make a table of each takes ten times as long.
+    """
+
+    def __init__(self, reader: RunReader, bounds: Bounds) -> None:
+        self._reader = reader
+        self._bounds = bounds
+        self._tables: list[pyarrow.Table] = []
+        self._alike: dict[tuple[int, int], list[Piece]] = {}
+        self._rows = self._size = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are enough rows for a cursor."""
+        return self._rows >= GROUP_ROWS or self._size >= GROUP_BYTES
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not self._rows
+
+    def add(self, run: Sequence[Piece]) -> None:
+        """Add a run. Raises ``CorruptDataError``."""
+        for piece in run:
+            part = piece.part
+            if self._reader.can_join(part, self._bounds):
+                self._alike.setdefault((part.schema_id, part.flags.value), []).append(piece)
+                self._rows += part.rows
+                self._size += part.length
+                continue
+            for table in self._reader.tables([piece], self._bounds):
+                self._tables.append(table)
+                self._rows += len(table)
+                self._size += table.nbytes
+
+    def cursor(self) -> RunCursor:
+        """Return the cursor. Raises ``CorruptDataError``."""
+        joined = [self._reader.together(pieces) for pieces in self._alike.values()]
+        table = pyarrow.concat_tables([*joined, *self._tables])
+        schema = self._reader.schema
+        return RunCursor(iter([sorted_by_key(table, schema)]), schema)
+
+
 def cursors_of(
     runs: Sequence[Sequence[Piece]], reader: RunReader, bounds: Bounds
 ) -> list[RunCursor]:
@@ -228,8 +301,7 @@ def cursors_of(
         CorruptDataError: bytes of a part are not what was written.
     """
     cursors: list[RunCursor] = []
-    few: list[pyarrow.Table] = []
-    rows = size = 0
+    few = _Few(reader, bounds)
     for run in runs:
         if (
             sum(piece.part.rows for piece in run) > FEW_ROWS
@@ -237,20 +309,13 @@ def cursors_of(
         ):
             cursors.append(RunCursor(reader.tables(run, bounds), reader.schema))
             continue
-        for table in reader.tables(run, bounds):
-            few.append(table)
-            rows += len(table)
-            size += table.nbytes
-        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
-            cursors.append(_common(few, reader.schema))
-            few, rows, size = [], 0, 0
-    if few:
-        cursors.append(_common(few, reader.schema))
+        few.add(run)
+        if few.is_full:
+            cursors.append(few.cursor())
+            few = _Few(reader, bounds)
+    if not few.is_empty:
+        cursors.append(few.cursor())
     return cursors
-
-
-def _common(tables: Sequence[pyarrow.Table], schema: RowSchema) -> RunCursor:
-    return RunCursor(iter([sorted_by_key(pyarrow.concat_tables(tables), schema)]), schema)
 
 
 def in_time(table: pyarrow.Table, part: CollectionPart, time_end: int | None) -> pyarrow.Table:
@@ -281,6 +346,16 @@ def times_of(table: pyarrow.Table, part: CollectionPart) -> pyarrow.ChunkedArray
         return table[TIME]
     time = pyarrow.scalar(part.time, pyarrow.int64())
     return pyarrow.chunked_array([pyarrow.repeat(time, len(table))])
+
+
+def _times_of_all(table: pyarrow.Table, parts: Sequence[CollectionPart]) -> pyarrow.ChunkedArray:
+    """The times of rows of parts of one form, one after the other."""
+    if PartFlags.HAS_TIME in parts[0].flags:
+        return table[TIME]
+    ends = pyarrow.array(accumulate(part.rows for part in parts), pyarrow.int64())
+    times = pyarrow.array([part.time for part in parts], pyarrow.int64())
+    encoded = pyarrow.RunEndEncodedArray.from_arrays(ends, times)
+    return pyarrow.chunked_array([compute.run_end_decode(encoded)])
 
 
 def reader_of(read: ReadPart, piece: Piece) -> Read:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from siltstone.core.constants import KIB
@@ -85,6 +86,19 @@ def plan(state: CollectionState) -> BatchMerge | None:
         if span is not None:
             return BatchMerge(inputs=items[slice(*span)], since=state.since)
     return None
+
+
+def widened(merge: BatchMerge, batches: Batches) -> BatchMerge:
+    """Return a merge of small batches with those of the same level that came directly after.
+
+    ``plan`` asks for one group, so that all who look see the same merge until it is done. An object
+    costs as much whether it has the rows of 32 appends or of all that came meanwhile.
+    """
+    if any(batch.runs and level_of(batch) for batch in merge.inputs):
+        return merge
+    later = [batch for batch in batches.items if batch.lower >= merge.upper]
+    small = [*takewhile(lambda batch: batch.runs and not level_of(batch), later)]
+    return replace(merge, inputs=(*merge.inputs, *small))
 
 
 def falls_to_last(before: BatchMerge | None, after: BatchMerge | None, batches: Batches) -> bool:

@@ -43,11 +43,19 @@ NUMBERS = schema_of([pyarrow.int64()])
 
 
 def put(
-    place: PartPlace, schema: RowSchema, batch: Sequence[Update], *, part_size: int = 2**20
+    place: PartPlace,
+    schema: RowSchema,
+    batch: Sequence[Update],
+    *,
+    schema_id: int = ID,
+    part_size: int = 2**20,
+    inline: bool = False,
 ) -> tuple[Piece, ...]:
-    """A run of objects that holds updates."""
+    """A run that holds updates, of objects or inline."""
     table = table_of(schema, batch)
-    return place.put_run(encode_updates(table, schema, ID, part_size=part_size, inline=False))
+    return place.put_run(
+        encode_updates(table, schema, schema_id, part_size=part_size, inline=inline)
+    )
 
 
 def table_of_run(place: PartPlace, schema: RowSchema, run: Sequence[Piece]) -> pyarrow.Table:
@@ -72,7 +80,11 @@ def test_a_merge_means_the_same_from_since_on(
             patch.setattr(part_file, "GROUP_ROWS", 2)
             patch.setattr(stored_run_module, "FEW_ROWS", 0)
             patch.setattr(merge_module, "FEW_BYTES", 0)
-        runs = [put(place, schema, batch, part_size=700 if tight else 2**20) for batch in batches]
+        size = 700 if tight else 2**20
+        runs = [
+            put(place, schema, batch, part_size=size, inline=data.draw(st.booleans()))
+            for batch in batches
+        ]
         ranges = key_ranges(runs, {ID: schema}, place.read, 1) if by_ranges else [EVERYTHING]
         merged = [
             piece
@@ -84,7 +96,7 @@ def test_a_merge_means_the_same_from_since_on(
                     ID,
                     place.read,
                     since=since,
-                    part_size=700 if tight else 2**20,
+                    part_size=size,
                     memory=2_800 if tight else merge_module.MERGE_BYTES,
                     bounds=bounds,
                 )
@@ -119,6 +131,30 @@ def test_rows_of_one_time_and_one_copy_need_no_columns_for_it() -> None:
     assert (late.part.rows, late.part.time) == (10, 2)
     (early,) = merge_runs(runs, {ID: NUMBERS}, ID, place.read, since=1)
     assert early.part.flags == PartFlags.HAS_TIME
+
+
+def test_inline_parts_of_several_forms_become_one_run() -> None:
+    place = PartPlace()
+    newer = evolved(NUMBERS, NUMBERS.arrow.append(pyarrow.field("later", pyarrow.int64())))
+    old = [[Update((5,), 1, 1), Update((1,), 1, 1)], [Update((3,), 2, 1)]]
+    new = [[Update((4, 40), 3, 1)], [Update((2, 20), 4, 1), Update((6, 60), 5, 2)]]
+    runs = [
+        *[put(place, NUMBERS, batch, inline=True) for batch in old],
+        *[put(place, newer, batch, schema_id=ID + 1, inline=True) for batch in new],
+    ]
+    assert all(piece.part.inline is not None for run in runs for piece in run)
+    both = {ID: NUMBERS, ID + 1: newer}
+    (merged,) = merge_runs(runs, both, ID + 1, place.read, since=0)
+    reader = RunReader(schemas=both, schema=newer, with_time=True, time_end=None, read=place.read)
+    (table,) = reader.tables(place.put_run([merged]), EVERYTHING)
+    assert updates_of(newer, table) == [
+        Update((1, None), 1, 1),
+        Update((2, 20), 4, 1),
+        Update((3, None), 2, 1),
+        Update((4, 40), 3, 1),
+        Update((5, None), 1, 1),
+        Update((6, 60), 5, 2),
+    ]
 
 
 def test_what_cancels_leaves_no_part() -> None:

@@ -16,6 +16,7 @@ from siltstone.collections.state.compaction_plan import (
     level_of,
     plan,
     plan_whole,
+    widened,
 )
 from siltstone.collections.state.garbage_plan import garbage_of, lowest_hold
 from siltstone.collections.state.lives import drop, move_away
@@ -249,6 +250,24 @@ def test_a_group_of_a_level_becomes_one(lengths: list[int], span: tuple[int, int
         assert found is not None
         assert found.inputs == state.batches.items[slice(*span)]
         assert (found.lower, found.upper, found.since) == (*span, state.since)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "count"),
+    [
+        ([TINY] * 32, 32),
+        ([TINY] * 70, 70),
+        ([TINY] * 40 + [SMALL] + [TINY], 40),
+        ([SMALL] * 8 + [TINY], 8),
+    ],
+)
+def test_a_merge_of_small_batches_takes_those_that_came_meanwhile(
+    lengths: list[int], count: int
+) -> None:
+    state = of_lengths(lengths)
+    merge = plan(state)
+    assert merge is not None
+    assert widened(merge, state.batches).inputs == state.batches.items[:count]
 
 
 def test_nothing_is_compacted_that_has_ended() -> None:
