@@ -31,7 +31,7 @@ FEW_ROWS: Final = 64
 """So many rows are sorted by Python: the calls that sort them in Arrow take longer than that."""
 
 REPEATED: Final = 2
-"""A string is looked up before rows are sorted if each one comes so often in the first rows."""
+"""A column has values that repeat if each comes so often in the first rows."""
 
 _NUMBERS: Final = {1: pyarrow.int8(), 2: pyarrow.int16(), 4: pyarrow.int32(), 8: pyarrow.int64()}
 
@@ -128,6 +128,12 @@ def is_sorted(columns: Sequence[pyarrow.ChunkedArray]) -> bool:
     return bool(compute.all(ordered).as_py())
 
 
+def repeats(column: pyarrow.ChunkedArray) -> bool:
+    """Whether values come often, so that a dictionary of them is worth its time."""
+    sample = column.slice(0, SAMPLE_ROWS)
+    return bool(compute.count_distinct(sample).as_py() * REPEATED <= len(sample))
+
+
 def _ordered(kind: pyarrow.DataType, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value[:KEY_BOUND_BYTES_MAX].replace(b"\0", b"\0\xff") + b"\0\0"
@@ -160,8 +166,7 @@ def _ranked(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
     kind = column.type
     if not (types.is_binary(kind) or types.is_large_binary(kind)):
         return column
-    sample = column.slice(0, SAMPLE_ROWS)
-    if compute.count_distinct(sample).as_py() * REPEATED > len(sample):
+    if not repeats(column):
         return column
     coded = column.combine_chunks().dictionary_encode()
     ranks = compute.sort_indices(compute.sort_indices(coded.dictionary))  # the inverse

@@ -20,7 +20,7 @@ from pyarrow import compute, parquet
 
 from siltstone.collections.rows.consolidate import has_negatives, sum_of_diffs
 from siltstone.collections.rows.encoded_part import EncodedPart, checked_sum
-from siltstone.collections.rows.key_order import key_at, key_bound, key_columns
+from siltstone.collections.rows.key_order import key_at, key_bound, key_columns, repeats
 from siltstone.collections.rows.row_schema import DIFF, TIME, RowSchema
 from siltstone.core.checksums import crc32c, crc32c_of
 from siltstone.core.constants import MIB
@@ -59,14 +59,7 @@ class PartWriter:
         self._fields = part_fields(schema, with_time=time is None, with_diff=with_diff)
         self._sink = pyarrow.BufferOutputStream()
         self._metadata: list[parquet.FileMetaData] = []  # one, when the writer is closed
-        self._writer = parquet.ParquetWriter(
-            self._sink,
-            self._fields,
-            compression="zstd",
-            compression_level=1,
-            write_page_checksum=True,
-            metadata_collector=self._metadata,
-        )
+        self._writer: parquet.ParquetWriter | None = None
         self._held: list[pyarrow.Table] = []
         self._held_rows = 0
         self._held_bytes = 0
@@ -103,6 +96,7 @@ class PartWriter:
         """Return the object; rows were added before."""
         assert self._rows, "a part has rows"
         self._write(whole_groups=False)
+        assert self._writer is not None, "rows were written"
         self._writer.close()
         data = memoryview(self._sink.getvalue())
         footer_start = len(data) - footer_bytes(data[-TRAILER_BYTES:])
@@ -171,7 +165,21 @@ class PartWriter:
         self._last_bound = key_bound(self._schema, key_at(keys, len(table) - 1))
         if table.schema != self._fields:
             table = table.cast(self._fields)
+        if self._writer is None:
+            self._writer = self._opened(table)
         self._writer.write_table(table, row_group_size=len(table))
+
+    def _opened(self, table: pyarrow.Table) -> parquet.ParquetWriter:
+        """A writer whose dictionaries are for the columns that repeat in the first row group."""
+        return parquet.ParquetWriter(
+            self._sink,
+            self._fields,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[name for name in table.column_names if repeats(table[name])],
+            write_page_checksum=True,
+            metadata_collector=self._metadata,
+        )
 
 
 def part_fields(schema: RowSchema, *, with_time: bool, with_diff: bool) -> pyarrow.Schema:

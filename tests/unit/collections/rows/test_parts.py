@@ -104,6 +104,22 @@ def test_pages_have_the_checksums_that_other_programs_compare() -> None:
         parquet.read_table(io.BytesIO(data), page_checksum_verification=True)
 
 
+@pytest.mark.parametrize("kind", [pyarrow.int64(), pyarrow.float64(), pyarrow.string()])
+def test_columns_have_a_dictionary_only_where_values_repeat(kind: pyarrow.DataType) -> None:
+    schema = schema_of([pyarrow.int64()], [kind, kind])
+    total = 70_000
+    numbers = pyarrow.array(range(total))
+    often = pyarrow.array([number % 9 for number in range(total)])
+    table = pyarrow.table([numbers, numbers.cast(kind), often.cast(kind)], schema=schema.arrow)
+    place = PartPlace()
+    (piece,) = place.put_run(encode_updates(table, schema, ID))
+    groups = parquet.read_metadata(io.BytesIO(place.objects[piece.name]))
+    for number in range(groups.num_row_groups):
+        chunks = [groups.row_group(number).column(column) for column in range(3)]
+        assert [chunk.has_dictionary_page for chunk in chunks] == [False, False, True]
+    assert everything(place, schema, piece) == table
+
+
 @pytest.mark.parametrize("bytes_each", [8, 400])
 def test_row_groups_have_65536_rows_or_4_mib(bytes_each: int) -> None:
     schema = schema_of([pyarrow.int64()], [pyarrow.binary()])
