@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy
-import numpy.typing
+import pyarrow
+from pyarrow import compute
 
 from siltstone.collections.part_objects import pieces_of
 from siltstone.collections.rows.open_part import shares_of
@@ -16,8 +16,6 @@ from siltstone.collections.stored_schema import schemas_of
 from siltstone.core.records.collection_batch import CollectionBatch
 from siltstone.core.records.collection_part import CollectionPart, PartFlags
 from siltstone.core.records.collection_state import CollectionState
-
-Times = numpy.typing.NDArray[numpy.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +96,7 @@ def _end_within(
     )
     if times is None:
         return batch.upper
-    return max(int(times[-1]), int(times[0]) + 1)
+    return max(int(times[-1].as_py()), int(times[0].as_py()) + 1)
 
 
 def _rows_allowed(pieces: Sequence[Piece], limits: StepLimits) -> int:
@@ -111,30 +109,36 @@ def _rows_allowed(pieces: Sequence[Piece], limits: StepLimits) -> int:
     return max(1, min(allowed))
 
 
-def _lowest(times: Iterator[Times], start: int, end: int, count: int) -> Times | None:
+def _lowest(
+    times: Iterator[pyarrow.ChunkedArray], start: int, end: int, count: int
+) -> pyarrow.Array | None:
     """The lowest ``count + 1`` times in ``[start, end)``, in order; ``None`` if there are fewer."""
-    held: Times = numpy.empty(0, numpy.int64)
+    held = pyarrow.array([], pyarrow.int64())
     for some in times:
         # The last frontier is no number of this type, and all times are below it.
-        kept = some[(some >= start) & (some <= end - 1)]
-        held = numpy.concatenate([held, kept])
+        in_range = compute.and_(
+            compute.greater_equal(some, start), compute.less_equal(some, end - 1)
+        )
+        held = pyarrow.concat_arrays([held, *some.filter(in_range).chunks])
         if len(held) > count + 1:
-            held = numpy.partition(held, count)[: count + 1]
+            lowest = compute.partition_nth_indices(held, pivot=count)
+            held = held.take(lowest.slice(0, count + 1))
     if len(held) <= count:
         return None
-    return numpy.sort(held)
+    return held.take(compute.array_sort_indices(held))
 
 
 def _times_of(
     pieces: Sequence[Piece], schemas: Mapping[int, RowSchema], read: ReadPart
-) -> Iterator[Times]:
+) -> Iterator[pyarrow.ChunkedArray]:
     for piece in pieces:
         part = piece.part
         if PartFlags.HAS_TIME not in part.flags:
-            yield numpy.full(part.rows, part.time, numpy.int64)
+            time = pyarrow.scalar(part.time, pyarrow.int64())
+            yield pyarrow.chunked_array([pyarrow.repeat(time, part.rows)])
             continue
         schema = schemas[part.schema_id]
         reader = RunReader(schemas=schemas, schema=schema, with_time=True, time_end=None, read=read)
         opened = reader.open(piece)
         for groups in shares_of(opened, range(len(opened.group_rows))):
-            yield opened.read(groups, [TIME])[TIME].to_numpy()
+            yield opened.read(groups, [TIME])[TIME]

@@ -30,3 +30,17 @@ def test_siltstone_and_collections_load_without_it() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert "pyarrow" not in run.stdout.split()
+
+
+def test_collections_need_no_numpy_which_pyarrow_does_not_bring() -> None:
+    code = (
+        "import sys, pkgutil, importlib, siltstone.collections as room; "
+        "sys.modules['numpy'] = None; "
+        "names = [one.name for one in pkgutil.walk_packages(room.__path__, room.__name__ + '.')]; "
+        "print(*[importlib.import_module(name).__name__ for name in names])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert "siltstone.collections.blocking.collection" in run.stdout.split()
