@@ -79,6 +79,9 @@ def encode_updates(
 class PartsWriter:
     """Writes updates that come in the order of keys into as many objects as they need.
 
+    An object has ``_diff`` only if one in it is not 1. The first such row ends an object that has
+    none, so there are at most twice as many objects.
+
     Args:
         schema: of the rows.
         schema_id: its id.
@@ -108,12 +111,16 @@ class PartsWriter:
         rows = step_rows(updates, min(GROUP_BYTES, self._limit // 4))
         for start in range(0, len(updates), rows):
             piece = updates.slice(start, rows)
-            if self._writer and self._writer.size_bytes + piece.nbytes > self._limit:
+            with_diff = self._with_diff and not _come_once(piece)
+            if self._writer and (
+                self._writer.size_bytes + piece.nbytes > self._limit
+                or (with_diff and not self._writer.with_diff)
+            ):
                 yield self._writer.finish()
                 self._writer = None
             if self._writer is None:
                 self._writer = PartWriter(
-                    self._schema, self._schema_id, time=self._time, with_diff=self._with_diff
+                    self._schema, self._schema_id, time=self._time, with_diff=with_diff
                 )
             self._writer.add(piece)
 
@@ -156,11 +163,15 @@ def _without_constants(updates: pyarrow.Table) -> tuple[pyarrow.Table, int | Non
         if bounds["min"] == bounds["max"]:
             only = bounds["min"]
             updates = updates.drop_columns([TIME])
-    if DIFF in updates.column_names:
-        bounds = compute.min_max(updates[DIFF]).as_py()
-        if bounds["min"] == bounds["max"] == 1:
-            updates = updates.drop_columns([DIFF])
+    if DIFF in updates.column_names and _come_once(updates):
+        updates = updates.drop_columns([DIFF])
     return updates, only
+
+
+def _come_once(updates: pyarrow.Table) -> bool:
+    """Whether all of ``_diff`` are 1."""
+    bounds = compute.min_max(updates[DIFF]).as_py()
+    return bool(bounds["min"] == bounds["max"] == 1)
 
 
 def _inline_part(

@@ -48,7 +48,7 @@ class PartWriter:
         schema: of the rows.
         schema_id: its id.
         time: of all rows, where they have no ``_time``; ``None`` where they have.
-        with_diff: whether they have ``_diff``.
+        with_diff: whether their ``_diff`` is kept; if not, each is 1.
     """
 
     def __init__(
@@ -69,6 +69,11 @@ class PartWriter:
         self._diff_sum = 0
         self._negatives = False
         self._times = (DONE, 0) if time is None else (time, time)
+
+    @property
+    def with_diff(self) -> bool:
+        """Whether rows keep their ``_diff``; otherwise each of them is 1."""
+        return DIFF in self._fields.names
 
     @property
     def rows(self) -> int:
@@ -115,7 +120,7 @@ class PartWriter:
         flags = PartFlags(0)
         if TIME in self._fields.names:
             flags |= PartFlags.HAS_TIME
-        if DIFF in self._fields.names:
+        if self.with_diff:
             flags |= PartFlags.HAS_DIFF
         if self._negatives:
             flags |= PartFlags.HAS_NEGATIVES

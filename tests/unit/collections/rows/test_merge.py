@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from siltstone.collections.rows import merge as merge_module
 from siltstone.collections.rows import open_part as open_part_module
@@ -23,7 +25,7 @@ from siltstone.collections.rows.encode_parts import encode_updates
 from siltstone.collections.rows.key_order import key_at, key_columns
 from siltstone.collections.rows.key_ranges import key_ranges
 from siltstone.collections.rows.merge import merge_runs
-from siltstone.collections.rows.row_schema import TIME, RowSchema, evolved
+from siltstone.collections.rows.row_schema import DIFF, TIME, RowSchema, evolved
 from siltstone.collections.rows.stored_run import EVERYTHING, Bounds, Piece, RunReader
 from siltstone.core.errors import CollectionError, CorruptDataError
 from siltstone.core.records.collection_part import PartFlags, contradiction
@@ -65,6 +67,43 @@ def table_of_run(place: PartPlace, schema: RowSchema, run: Sequence[Piece]) -> p
     )
     tables = list(reader.tables(run, EVERYTHING))
     return pyarrow.concat_tables(tables) if tables else table_of(schema, [])
+
+
+def counted(place: PartPlace, run: Sequence[Piece]) -> list[bool]:
+    """Which objects of a run have ``_diff``, as another program sees them."""
+    names = [
+        parquet.read_schema(io.BytesIO(bytes(place.objects[piece.name]))).names for piece in run
+    ]
+    return [DIFF in one for one in names]
+
+
+def test_rows_that_are_left_when_others_were_taken_away_are_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(merge_module, "FEW_BYTES", 0)
+    place = PartPlace()
+    came = put(place, NUMBERS, [Update((number,), 0, 1) for number in range(20_000)])
+    went = put(place, NUMBERS, [Update((number,), 1, -1) for number in range(0, 20_000, 10)])
+    merged = place.put_run(merge_runs([came, went], {ID: NUMBERS}, ID, place.read, since=1))
+    assert counted(place, went) == [True]
+    assert counted(place, merged) == [False]
+    assert len(table_of_run(place, NUMBERS, merged)) == 18_000
+
+
+def test_a_part_ends_where_rows_begin_to_come_more_than_once() -> None:
+    place = PartPlace()
+    total = 200_000
+    table = pyarrow.table(
+        {"k0": range(total), DIFF: [1 + (number == 150_000) for number in range(total)]}
+    )
+    run = place.put_run(encode_updates(table, NUMBERS, ID, time=0))
+    assert counted(place, run) == [False, True]
+    assert sum(piece.part.rows for piece in run) == total
+    assert sum(piece.part.diff_sum for piece in run) == total + 1
+    merged = place.put_run(merge_runs([run], {ID: NUMBERS}, ID, place.read, since=1))
+    found = table_of_run(place, NUMBERS, merged)
+    assert found["k0"].to_pylist() == list(range(total))
+    assert found[DIFF].to_pylist() == table[DIFF].to_pylist()
 
 
 @settings(deadline=None, max_examples=100)
