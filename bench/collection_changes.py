@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from bench.peers import optional
 from bench.workshop import Stopwatch, Workshop
 from siltstone.collections.blocking import Collection, open_collections
 from siltstone.collections.rows.snapshot import SnapshotSplit
+from siltstone.core.storage.optional_verbs import create_whole
+from siltstone.store.store_assembly import storage_of
 
 BULK_ROWS = 10_000_000
 APPEND_ROWS = 1_000_000
@@ -25,6 +28,8 @@ UPDATES = SCHEMA.append(pa.field("_diff", pa.int64()))
 
 KNOWN_ROWS = 100_000
 CHANGED_ROWS = 1_000
+PART_BYTES, ENTRY_BYTES = 9_000, 500
+"""Of the two objects that a change of so many rows makes, about."""
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -71,24 +76,35 @@ def _reads(workshop: Workshop) -> list[Figure]:
         assert upper is not None, "it is not finished"
         ours.advance_since(upper - 1)
         ours.compact()
-        again, theirs = (
-            alternate(workshop.rounds, read, by_delta) if delta is not None else ([], [])
-        )
+        parts = objects_of(place, ours)
+
+        def alone() -> float:
+            with Stopwatch() as watch:
+                tables = [pq.read_table(part, columns=SCHEMA.names) for part in parts]
+                assert sum(map(len, tables)) == left
+            return left / watch.seconds
+
+        ways = [read, alone] if delta is None else [read, alone, by_delta]
+        again, bound, *theirs = alternate(workshop.rounds, *ways)
     what = f"{total:,} rows of which 1 of {TAKEN_SHARE} was taken away to Arrow, rows"
     by_hand_peer = "read, group by all columns, sum and filter by hand"
+    after = f"{what}, rewritten"
+
+    def against(peer: str, ours: list[float], theirs: list[float], goal: float | None) -> Figure:
+        return Figure(what=after, peer=peer, unit=PER_SECOND, ours=ours, theirs=theirs, goal=goal)
+
     figures = [
-        Figure(what=what, peer=by_hand_peer, unit=PER_SECOND, ours=mine, theirs=hand, goal=0.8)
+        Figure(what=what, peer=by_hand_peer, unit=PER_SECOND, ours=mine, theirs=hand, goal=0.8),
+        against("pyarrow on the same Parquet", again, bound, 0.8),
     ]
-    if delta is not None:
-        after = f"{what}, both rewritten"
-        figures.append(
-            Figure(what=after, peer="deltalake", unit=PER_SECOND, ours=again, theirs=theirs, goal=1)
-        )
-    return figures
+    return [*figures, *(against("deltalake, rewritten", again, one, 1) for one in theirs)]
 
 
 def _changes(workshop: Workshop) -> list[Figure]:
-    """Another value in some rows that are known, next to a merge by their keys."""
+    """Another value in some rows that are known, next to a merge by their keys.
+
+    A third way writes the two objects that each change makes, and nothing else.
+    """
     delta: Any = optional("deltalake")
     if delta is None:
         return []
@@ -99,6 +115,8 @@ def _changes(workshop: Workshop) -> list[Figure]:
         folder = str(place / "delta")
         delta.write_deltalake(folder, rows(total, 0))
         known = rows(total, 0).slice(0, some)
+        storage = storage_of(place / "store")
+        numbers = count()
 
         def change() -> float:
             nonlocal known
@@ -106,6 +124,14 @@ def _changes(workshop: Workshop) -> list[Figure]:
             with Stopwatch() as watch:
                 ours.append(new, remove=known)
             known = new
+            return watch.seconds * 1e3
+
+        def durable() -> float:
+            number = next(numbers)
+            with Stopwatch() as watch:
+                storage.create(f"bare/parts/{number:08}", [bytes(PART_BYTES)])
+                create_whole(storage, f"bare/entries/{number:08}", [bytes(ENTRY_BYTES)])
+                storage.stat(f"bare/entries/{number:08}")
             return watch.seconds * 1e3
 
         def merge() -> float:
@@ -117,17 +143,19 @@ def _changes(workshop: Workshop) -> list[Figure]:
                 merging.when_matched_update_all().execute()
             return watch.seconds * 1e3
 
-        mine, theirs = alternate(workshop.rounds, change, merge)
+        mine, theirs, bare = alternate(workshop.rounds, change, merge, durable)
+    what, peer = f"change {some:,} of {total:,} rows that are known", "a merge of deltalake"
     return [
-        Figure(
-            what=f"change {some:,} of {total:,} rows that are known",
-            peer="a merge of deltalake, nothing synced",
-            unit=MILLISECONDS,
-            ours=mine,
-            theirs=theirs,
-            goal=20,
-        )
+        _took(what, f"{peer}, nothing synced", mine, theirs, 20),
+        _took(what, "a part and an entry of as many bytes by the binding", mine, bare, None),
+        _took("… nothing of ours but these two", f"{peer}, nothing synced", bare, theirs, None),
     ]
+
+
+def _took(
+    what: str, peer: str, ours: list[float], theirs: list[float], goal: float | None
+) -> Figure:
+    return Figure(what=what, peer=peer, unit=MILLISECONDS, ours=ours, theirs=theirs, goal=goal)
 
 
 def objects_of(place: Path, collection: Collection) -> list[str]:

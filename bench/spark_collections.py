@@ -32,6 +32,9 @@ APPENDS: Final = 10
 NATIVE_GOAL: Final = 0.95
 SPLITS_GOAL: Final = 0.5
 WRITE_GOAL: Final = 0.8
+MAX_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+ANY_BYTES: Final = str(2**31 - 1)
+"""A limit of batches by which Spark does not look for the size of a batch after each row."""
 LATENCY_GOAL: Final = 0.83
 """At most 1.2 times as long."""
 LATENCIES: Final = 40
@@ -112,6 +115,8 @@ def writes(
     from siltstone.collections.blocking import open_collections
 
     frame = spark.read.parquet(str(place / "source"))
+    limit = spark.conf.get(MAX_BYTES)
+    assert limit is not None, "a session of ours sets it"
     folder = place / "parquet"
     numbers = count()
     with open_collections(store) as collections:
@@ -134,17 +139,36 @@ def writes(
                 collections.create(target, SCHEMA, key=["key"])
             os.sync()
 
+        def of_any_bytes(way: Callable[[], object]) -> Callable[[], object]:
+            def run_it() -> None:
+                spark.conf.set(MAX_BYTES, ANY_BYTES)
+                try:
+                    way()
+                finally:
+                    spark.conf.set(MAX_BYTES, limit)
+
+            return run_it
+
+        def dropped() -> None:
+            drop(frame, total)
+
         ways: dict[str, Callable[[], object]] = {
-            "ours": ours,
             "theirs": lambda: frame.write.parquet(str(folder)),
-            "dropped": lambda: drop(frame, total),
+            "ours": ours,
+            "dropped": dropped,
+            "any ours": of_any_bytes(ours),
+            "any dropped": of_any_bytes(dropped),
         }
         spent = spend(1, workshop.rounds, ways, remove)
     what, peer = "rows from Parquet into a collection", "df.write.parquet"
-    dropped = "nothing of ours: the same rows handed to Python by Arrow, and dropped"
+    handed = "… nothing of ours: the same rows handed to Python by Arrow, and dropped"
+    unlimited = ", batches of any bytes"
+    theirs = spent["theirs"]
     return [
-        *figures(what, peer, spent["ours"], spent["theirs"], total, WRITE_GOAL),
-        *figures(f"… {dropped}", peer, spent["dropped"], spent["theirs"], total, None),
+        *figures(what, peer, spent["ours"], theirs, total, WRITE_GOAL),
+        *figures(handed, peer, spent["dropped"], theirs, total, None),
+        *figures(f"{what}{unlimited}", peer, spent["any ours"], theirs, total, WRITE_GOAL),
+        *figures(f"{handed}{unlimited}", peer, spent["any dropped"], theirs, total, None),
     ]
 
 
