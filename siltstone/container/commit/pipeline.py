@@ -236,6 +236,7 @@ class Pipeline(Admission):
             elif not self.batch.empty:
                 batch, self.batch = self.batch, Batch()
             elif self._stopping:
+                self.shut()  # In this very step: what is assigned later would never be sent.
                 return
             else:
                 self.started = False
