@@ -25,6 +25,7 @@ from siltstone.container.flush.checkpoint_cleanup import CheckpointCleanup
 from siltstone.container.flush.checkpointer import Checkpointer
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.flush.table_log_flusher import TableLogFlusher
+from siltstone.container.flush.whole_cut import WholeCuts
 from siltstone.container.flush.write_through_hooks import (
     OpenHooks,
     WriteThroughOwner,
@@ -196,6 +197,7 @@ class OwnerParts:
             self.system,
             self.journal,
             self.table_pressure,
+            WholeCuts(self.pipeline, self.segment_flusher, self.storage.metrics),
             self._events.table_flush,
             self._silent,
         )

@@ -119,6 +119,10 @@ LOG_APPEND: Final = _histogram("log_append", "a frame's way into the tier-1 log"
 LOG_FRAMES: Final = _counter("log_frames", "frames that were acknowledged")
 LOG_BYTES: Final = _counter("log_bytes", "bytes of users and tables in those frames", "kind")
 LOG_REQUESTS: Final = _counter("log_requests", "appends and updates that were acknowledged")
+COMMITS_HELD: Final = _histogram(
+    "commits_held",
+    "a time for which commits of bytes with rows, or of several segments, were held back",
+)
 APPEND_WAIT: Final = _histogram(
     "append_wait", "the wait of an append for room, or in a throttle; others do not wait"
 )

@@ -90,14 +90,19 @@ class Committer:
     ) -> CommitResult:
         appends, changes, attributes = _sorted(operations, conditions)
         size = sum(len(data) for _, data in appends)
+        joint = size > 0 and bool(changes or attributes or len(appends) > 1)
         if Put in set(map(type, changes)):
             self._pressure.check()
         if changes or attributes:
             await self._pipeline.admit_update()
         await self._admit(size)
         try:
-            segments = await self._segments(appends, attributes, conditions)
-            tables = await self._table_ids(changes, conditions)
+            while True:
+                segments = await self._segments(appends, attributes, conditions)
+                tables = await self._table_ids(changes, conditions)
+                if not joint or self._pipeline.joint_gate.is_open:
+                    break
+                await self._pipeline.joint_gate.passed()
             failed = self._failed(conditions, segments, tables)
             if failed is not None:
                 await self._pipeline.barrier()
@@ -137,7 +142,11 @@ class Committer:
         await self._pipeline.admit_update()
         await self._admit(size)
         try:
-            segments = await self._segments(appends, (), ())
+            while True:
+                segments = await self._segments(appends, (), ())
+                if self._pipeline.joint_gate.is_open:
+                    break
+                await self._pipeline.joint_gate.passed()
             found = [segments[name] for name, _ in appends]
             update = entries([(segment.segment_id, segment.assigned) for segment in found])
             encoded = encode_entries(update)
@@ -254,6 +263,7 @@ class Committer:
     ) -> tuple[CommitResult, asyncio.Future[int] | None]:
         pipeline = self._pipeline
         pipeline.check_open()
+        joint = bool(entries) or len(appends) > 1
         size = 0
         batch = pipeline.room(total)
         version = pipeline.replica.tables.version
@@ -264,8 +274,11 @@ class Committer:
             segment = segments[name]
             offsets.append(segment.assigned)
             if data:
-                pipeline.piece(segment).parts.append(data)
+                piece = pipeline.piece(segment)
+                piece.parts.append(data)
                 segment.assigned += len(data)
+                if joint:
+                    piece.joint_end = segment.assigned
                 size += len(data)
         batch.size += size
         batch.admitted += size

@@ -142,6 +142,9 @@ class Concatenator:
         await self._pressure.admit(length)
         try:
             segment = await self._appender.writable(target)
+            while not self._pipeline.joint_gate.is_open:
+                await self._pipeline.joint_gate.passed()
+                segment = await self._appender.writable(target)
             state = self._pending(source)
             # A truncation meanwhile only makes the readable part shorter.
             data = data[state.start_offset - start :]
@@ -154,8 +157,10 @@ class Concatenator:
             pipeline.assign(entries, relief=False)
             source.stop_appends()
             if data:
-                pipeline.piece(segment).parts.append(data)
+                piece = pipeline.piece(segment)
+                piece.parts.append(data)
                 segment.assigned += len(data)
+                piece.joint_end = segment.assigned
                 batch.size += len(data)
             batch.admitted += length
             future = pipeline.promise(offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from siltstone.container.commit.back_pressure import Pressure
+from siltstone.container.commit.joint_gate import JointGate
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ClosedError, FencedError, SiltstoneError, StorageFullError
 
@@ -16,11 +17,13 @@ class Admission:
         accepting: whether the hot path may add to the batch; false after a failure and while tier 1
             is full.
         failure: why the container closed, if it did.
+        joint_gate: what joint commits pass before they are assigned.
     """
 
     def __init__(self, environment: Environment, table_pressure: Pressure) -> None:
         self.accepting = True
         self.failure: SiltstoneError | None = None
+        self.joint_gate = JointGate()
         self._environment = environment
         self._table_pressure = table_pressure
         self._full_until = 0.0
@@ -69,3 +72,4 @@ class Admission:
         """Refuse everything from now on: the container was closed."""
         self.accepting = False
         self.failure = self.failure or ClosedError("container is closed")
+        self.joint_gate.release()

@@ -369,6 +369,7 @@ class Pipeline(Admission):
             return
         self.failure = error
         self.accepting = False
+        self.joint_gate.release()
         fenced = isinstance(error, FencedError)
 
         def told() -> SiltstoneError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import nlargest
 from typing import Protocol
@@ -219,7 +219,13 @@ class SegmentFlusher:
 
     async def flush_all(self) -> None:
         """Bring what all segments hold now into chunks and wait for it. Raises as ``flush``."""
-        targets = [(segment, segment.length) for segment in self._replica.dirty.values()]
+        await self.flush_many(list(self._replica.dirty.values()))
+        for segment in list(self._to_settle()):
+            await self._settle(segment)
+
+    async def flush_many(self, segments: Sequence[OpenSegment]) -> None:
+        """Bring what these segments hold now into chunks and wait for it. Raises as ``flush``."""
+        targets = [(segment, segment.length) for segment in segments]
         # First, or live bytes beyond dead ones would come too late to share a chunk.
         for segment, _ in targets:
             if not is_readable(segment):
@@ -227,8 +233,6 @@ class SegmentFlusher:
         while left := [s for s, end in targets if s.flushed < end and not s.state.deleted]:
             for shares in plan_shares(left, left, self._policy, self._takes_append):
                 await self._flush_shares(shares)
-        for segment in list(self._to_settle()):
-            await self._settle(segment)
 
     async def _flush_shares(self, shares: list[FlushRange]) -> None:
         """Flush these segments, into shared chunks if they are several."""

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.pipeline import ending
+from siltstone.container.flush.whole_cut import WholeCuts
 from siltstone.container.state.backoff import Backoff, woken
+from siltstone.core.chunk_storage import UNLIMITED
 from siltstone.core.constants import MIB, TABLE_LOG_ID
 from siltstone.core.records.piece import (
     ControlKind,
@@ -39,6 +41,7 @@ class TableLogFlusher:
         system: ChunkedSegmentStorage,
         journal: Journal,
         pressure: Pressure,
+        cuts: WholeCuts,
         awake: asyncio.Event,
         suspended: Callable[[], bool],
     ) -> None:
@@ -52,6 +55,7 @@ class TableLogFlusher:
         self._settings = context.settings
         self._fence = context.fence
         self._pressure = pressure
+        self._cuts = cuts
         self._lock = asyncio.Lock()
         self._awake = awake
         self._truncated = 0
@@ -78,18 +82,26 @@ class TableLogFlusher:
     async def flush(self) -> None:
         """Bring every acknowledged table update into the table log on long-term storage.
 
+        The bytes of the same commits are brought there before, see ``WholeCuts``.
+
         Raises:
             ChunkError: long-term storage failed; nothing is lost and it will be tried again.
             LogError: the journal failed; this owner must stop.
         """
         target = self._replica.tables.applied_version
         async with self._lock:
-            while self._replica.table_flushed < target:
+            if self._replica.table_flushed >= target:
+                return
+            version = await self._cuts.find()
+            while self._replica.table_flushed < version:
                 # Carried to its end: what is written and not known to be would be written again.
-                await finish(asyncio.ensure_future(self._step()))
+                await finish(asyncio.ensure_future(self._step(version)))
 
-    async def _step(self) -> None:
-        records = self._replica.table_tail.head(WRITE_BYTES_MAX)
+    async def _step(self, end: int) -> None:
+        """Write records up to ``end``, by one batch if any joint commit is among them."""
+        replica = self._replica
+        joint = replica.newest_joint >= replica.table_flushed
+        records = replica.table_tail.head(UNLIMITED if joint else WRITE_BYTES_MAX, end)
         version = records[-1].version
         # A batch of the journal that may or may not be durable is the end of this owner.
         async with ending(self._pipeline):

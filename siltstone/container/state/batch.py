@@ -33,12 +33,13 @@ TIME_BYTES = CONTROL_HEADER.size + len(encode_time_record(0))
 class SealedPiece:
     """A piece whose appends were joined: what goes into the frame and then into the tail."""
 
-    __slots__ = ("borders", "data", "marks", "offset", "segment")
+    __slots__ = ("borders", "data", "joint_end", "marks", "offset", "segment")
 
     def __init__(self, piece: OpenPiece) -> None:
         parts = piece.parts
         self.segment = piece.segment
         self.offset = piece.offset
+        self.joint_end = piece.joint_end
         self.data = parts[0] if len(parts) == 1 else b"".join(parts)
         self.marks = tuple(piece.marks.values()) if piece.marks else ()
         self.borders = _borders(piece.offset, parts, len(self.data))

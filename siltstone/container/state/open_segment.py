@@ -32,6 +32,8 @@ class OpenSegment:
         length: acknowledged length.
         flushed: how much of it lies in chunks.
         tail: acknowledged bytes from ``flushed`` on.
+        joint_end: where the bytes of its newest joint commit end, as far as it is acknowledged; 0
+            if there is none that may be unflushed.
         piece: the piece of the batch being filled, if it is of that batch.
         writers: exactly-once writers by number, once loaded.
         joining: concats that are about to take its bytes; it keeps its name meanwhile.
@@ -46,6 +48,7 @@ class OpenSegment:
         "grown",
         "held",
         "joining",
+        "joint_end",
         "length",
         "name",
         "piece",
@@ -71,6 +74,7 @@ class OpenSegment:
         self.held: asyncio.Event | None = None
         self.users = 0
         self.joining = 0
+        self.joint_end = 0
         self.grown: asyncio.Event | None = None
 
     @property
@@ -143,13 +147,18 @@ class SegmentUse:
 
 
 class OpenPiece:
-    """Appends of one segment in one batch, which is ``batch``: known by identity alone."""
+    """Appends of one segment in one batch, which is ``batch``: known by identity alone.
 
-    __slots__ = ("batch", "marks", "offset", "parts", "segment")
+    Attributes:
+        joint_end: where the bytes of its newest joint commit end; 0 if it has none.
+    """
+
+    __slots__ = ("batch", "joint_end", "marks", "offset", "parts", "segment")
 
     def __init__(self, batch: object, segment: OpenSegment) -> None:
         self.batch = batch
         self.segment = segment
         self.offset = segment.assigned
         self.parts: list[bytes] = []
+        self.joint_end = 0
         self.marks: dict[int, WriterMark] | None = None

@@ -40,6 +40,7 @@ class ReplicaReplay:
     dirty: dict[int, OpenSegment]
     table_tail: TableTail
     table_flushed: int
+    newest_joint: int
     newest_index: int
     replayed_ms: int
     checkpoint_index: int | None
@@ -108,8 +109,10 @@ class ReplicaReplay:
         heads = [piece for piece in frame.pieces if isinstance(piece, AppendHead)]
         if heads:
             time_s, made_ms = frame_times(frame, self._environment)
+            # A frame does not tell which of its parts are of one commit: all may be.
+            joint = len(heads) > 1 or any(isinstance(piece, TablePiece) for piece in frame.pieces)
             for head in heads:
-                self._apply_append(frame, head, time_s, made_ms)
+                self._apply_append(frame, head, time_s, made_ms, joint=joint)
         return bool(heads)
 
     def _replay_tables(self, frames: Iterable[LoggedFrame]) -> None:
@@ -163,7 +166,7 @@ class ReplicaReplay:
         self._refresh(index_key(entry.table_id, entry.key) for entry in entries)
 
     def _apply_append(
-        self, frame: LoggedFrame, head: AppendHead, time_s: float, made_ms: int
+        self, frame: LoggedFrame, head: AppendHead, time_s: float, made_ms: int, *, joint: bool
     ) -> None:
         segment = self.open(head.segment_id)
         end = head.offset + head.length
@@ -194,6 +197,9 @@ class ReplicaReplay:
             TailPiece(head.offset, data, frame.index, time_s, made_ms, head.writers, (end,))
         )
         segment.length = segment.assigned = end
+        if joint:
+            segment.joint_end = end
+            self.newest_joint = self.tables.applied_version
         segment.writers = None
         self.dirty[head.segment_id] = segment
         segment.notify()

@@ -72,6 +72,7 @@ class Replica(ReplicaReplay):
         dirty: those with a tail.
         table_tail: table-log records beyond what the journal covers.
         table_flushed: table version that durable journal batches cover.
+        newest_joint: table version after the frame of the newest joint commit, -1 before the first.
         newest_index: index of the newest frame that was applied, -1 before the first.
         replayed_ms: the latest time of all frames that were read from the log, milliseconds since
             1970; 0 before the first.
@@ -97,6 +98,7 @@ class Replica(ReplicaReplay):
         self.dirty: dict[int, OpenSegment] = {}
         self.table_tail = TableTail()
         self.table_flushed = 0
+        self.newest_joint = -1
         self.newest_index = -1
         self.replayed_ms = 0
         self.checkpoint_index: int | None = None
@@ -138,6 +140,15 @@ class Replica(ReplicaReplay):
     def unflushed_bytes(self) -> int:
         """How many bytes of segments are acknowledged and in no chunk yet."""
         return sum(segment.tail.size for segment in self.dirty.values())
+
+    def torn(self) -> list[OpenSegment]:
+        """Segments with unflushed bytes of joint commits: long-term storage lacks a part of them.
+
+        While there are none, every joint commit is whole in a table log that ends here.
+        """
+        if self.newest_joint < self.table_flushed:
+            return []
+        return [s for s in self.dirty.values() if s.joint_end > s.flushed]
 
     @property
     def rules(self) -> RetentionRules:
@@ -216,6 +227,9 @@ class Replica(ReplicaReplay):
                 TailPiece(piece.offset, piece.data, index, now, made_ms, piece.marks, piece.borders)
             )
             segment.length = piece.offset + len(piece.data)
+            if piece.joint_end:
+                segment.joint_end = piece.joint_end
+                self.newest_joint = self.tables.applied_version
             self.dirty[segment.segment_id] = segment
             if segment.tail.size >= self._flush_thresholds.segment_bytes:
                 self._flush_thresholds.on_segment()

@@ -290,11 +290,14 @@ class TableTail:
                 break
         return found
 
-    def head(self, bytes_max: int) -> list[TableTailRecord]:
-        """Records of whole frames, oldest first, about ``bytes_max`` bytes, at least one frame."""
+    def head(self, bytes_max: int, version: int) -> list[TableTailRecord]:
+        """Records of whole frames, oldest first, about ``bytes_max`` bytes, at least one frame.
+
+        None is beyond ``version``, with which a frame has to end.
+        """
         total = 0
-        count = len(self._records)
-        for position, record in enumerate(self._records, 1):
+        count = bisect_right(self._versions, version)
+        for position, record in enumerate(self._records[:count], 1):
             total += len(record)
             if total >= bytes_max and (
                 position == count or self._indexes[position] != self._indexes[position - 1]

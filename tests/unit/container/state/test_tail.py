@@ -57,9 +57,9 @@ def test_table_tail_is_cut_between_frames() -> None:
     tail = TableTail()
     for version, index in [(10, 1), (20, 1), (30, 2), (40, 3), (50, 3)]:
         tail.add(TableTailRecord(version, bytes(10), index, 0.0))
-    assert [record.version for record in tail.head(1)] == [10, 20]
-    assert [record.version for record in tail.head(25)] == [10, 20, 30]
-    assert [record.version for record in tail.head(35)] == [10, 20, 30, 40, 50]
+    assert [record.version for record in tail.head(1, 50)] == [10, 20]
+    assert [record.version for record in tail.head(25, 50)] == [10, 20, 30]
+    assert [record.version for record in tail.head(35, 50)] == [10, 20, 30, 40, 50]
     assert [tail.index_behind(version) for version in (0, 10, 20, 30, 49, 50)] == [
         1,
         1,
