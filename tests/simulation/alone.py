@@ -1,5 +1,7 @@
 """Long-term storage alone, at any moment, is a whole and consistent state of a container.
 
+Commits are whole in it, too.
+
 A copy of all chunks is made between two steps; what a recovery without tier 1 would continue from
 is built from it, while the processes of the run continue.
 """
@@ -21,6 +23,7 @@ from siltstone.segments.invariants import check_chunk, check_references
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
 from tests.simulation.facts import ViolationError
+from tests.simulation.whole_commits import check_whole
 from tests.support.container.row_checks import all_chunks, all_extents
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ async def _check(world: World, process: Process, copy: Bucket, index: int) -> No
     cut = await work._cut(look, EPOCH_END)
     try:
         _check_cut(cut, storage)
+        check_whole(cut.replica, world.ledgers[index].commits)
     finally:
         cut.index.close()
         await chunks.close()

@@ -7,6 +7,7 @@ import asyncio
 from siltstone.container.models.segments import Append, LengthIs, Operation, Put, VersionIs
 from tests.simulation.asking import SEGMENTS_MAX, Asking, Writer
 from tests.simulation.facts import Attempt, Bytes, Segment, State, ViolationError
+from tests.simulation.whole_commits import Commit
 
 
 class Appending(Asking):
@@ -107,6 +108,12 @@ class Appending(Asking):
             self._ledger.heard_of(result.version)
             for (segment, append), offset in zip(appends, result.offsets, strict=True):
                 segment.acknowledged(append, offset)
+            ends = [
+                (segment.segment_id, offset + len(append.data))
+                for (segment, append), offset in zip(appends, result.offsets, strict=True)
+                if segment.segment_id is not None and append.data
+            ]
+            self._ledger.commits.append(Commit(self._rows.name, key, tuple(ends)))
 
     async def create(self, *, private: bool = False) -> Segment | None:
         shared = [s for s in self._ledger.segments.values() if not s.private]

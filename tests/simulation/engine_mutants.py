@@ -142,6 +142,37 @@ ENGINE_MUTANTS = (
         "            async with",
     ),
     Mutant(
+        "the table log is flushed ahead of bytes of its commits",
+        "container/flush/whole_cut.py",
+        "            while self._replica.torn():\n",
+        "            while False:\n",
+    ),
+    Mutant(
+        "joint commits go on while the rest of their bytes is flushed, and nobody looks again",
+        "container/flush/whole_cut.py",
+        """            with self._gate.closed():
+                await asyncio.wait([work], timeout=held_s)
+                version = self._replica.tables.applied_version
+                whole = work.done() and not self._replica.torn()
+""",
+        """            await asyncio.wait([work], timeout=held_s)
+            version = self._replica.tables.applied_version
+            whole = work.done()
+""",
+    ),
+    Mutant(
+        "a boot forgets which bytes are of joint commits",
+        "container/state/replayed.py",
+        "        if joint:\n",
+        "        if joint and False:\n",
+    ),
+    Mutant(
+        "a small concat is no joint commit",
+        "container/changes/concat.py",
+        "                piece.joint_end = segment.assigned\n",
+        "",
+    ),
+    Mutant(
         "a read takes sums later than lengths",
         "segments/read.py",
         "        sums=sums,\n",

@@ -8,6 +8,7 @@ from siltstone.container.models.segments import TableValue
 from tests.simulation.facts import Bytes, Segment, State, ViolationError
 from tests.simulation.rules import Rules
 from tests.simulation.twins import Twins
+from tests.simulation.whole_commits import Commit
 
 
 class Ledger:
@@ -23,6 +24,7 @@ class Ledger:
         epoch: the newest epoch that opened.
         version: the newest table version that any process heard of.
         acknowledged: appends that were acknowledged.
+        commits: those of rows and bytes that were acknowledged.
     """
 
     def __init__(self, index: int, now_ms: Callable[[], int]) -> None:
@@ -35,6 +37,7 @@ class Ledger:
         self.epoch = 0
         self.version = 0
         self.acknowledged = 0
+        self.commits: list[Commit] = []
 
     def opened(self, epoch: int) -> None:
         """An owner opened."""

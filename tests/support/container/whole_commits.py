@@ -46,7 +46,9 @@ def parts_of(number: int) -> tuple[str, str]:
     return SEGMENTS[number % 3], SEGMENTS[(number + 1) % 3]
 
 
-async def keep_committing(container: Container, first: int, step: int, size: int) -> int:
+async def keep_committing(
+    container: Container, first: int, step: int, size: int, *, pause_s: float = PAUSE_S
+) -> int:
     """Commit one after the other until the container ends; return how many were acknowledged."""
     number = first
     while True:
@@ -55,7 +57,7 @@ async def keep_committing(container: Container, first: int, step: int, size: int
         except SiltstoneError:
             return (number - first) // step
         number += step
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(pause_s)
 
 
 async def whole_commits(state: Container | ReadContainer) -> set[int]:
