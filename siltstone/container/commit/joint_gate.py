@@ -1,7 +1,7 @@
 """The gate of joint commits: for a moment none is assigned, so that all before it can be flushed.
 
 A *joint* commit has parts that go to long-term storage by different flushes: bytes of a segment,
-and beside them updates of tables or bytes of another segment. A cut of the table log at which each
+and with them updates of tables or bytes of another segment. A cut of the table log at which each
 of them is whole does not come by itself while they go on.
 """
 
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 class JointGate:
     """Lets joint commits pass, except while a flush of the table log chooses where to end.
 
-    Who closes it opens it soon, whatever happens. So nobody who waits needs a deadline.
+    Who closes it opens it soon, whatever happens. So no one who waits needs a deadline.
     """
 
     __slots__ = ("_holders", "_opened")

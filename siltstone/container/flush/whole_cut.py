@@ -2,9 +2,9 @@
 
 A joint commit has bytes and updates of tables, or bytes of several segments. The rows that say in
 which chunks its bytes lie are later in the table log than its own updates. So a table log that ends
-between them would have the one without the other, for whoever has long-term storage alone. It may
-end wherever no acknowledged bytes of such a commit are unflushed. Where joint commits go on and on
-that never happens by itself, so:
+between them would have the one without the other, for those who have long-term storage alone. It
+may end wherever no acknowledged bytes of such a commit are unflushed. Where joint commits go on and
+on that never happens by itself, so:
 
 1. their bytes are flushed while they go on, until few are left;
 2. for a moment no joint commit is assigned, and what is left of their bytes is flushed.

@@ -33,7 +33,7 @@ async def test_cancelling_a_close_is_not_lost(steps: int) -> None:
             await again.container.close()
 
 
-async def test_whoever_calls_while_a_container_closes_gets_an_answer() -> None:
+async def test_all_who_call_while_a_container_closes_get_an_answer() -> None:
     async with world(latency=jittered(0.01)) as made:
         owner = await made.open()
         await owner.container.create("a")
