@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from importlib.metadata import entry_points
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from services.versitygw import Versitygw
 from tests.plugins.distribution import install
 from tests.support.async_tests import pytest_pyfunc_call as pytest_pyfunc_call
 from tests.support.kafka_relay import KafkaRelay
+from tests.support.memory_folder import memory_folder
 
 # No example counts as slow because a machine is: added to what the library chooses itself in CI.
 settings.register_profile(
@@ -41,6 +44,11 @@ settings.load_profile("untimed")
 
 MISSING = "missing service "
 KAFKA_PASSWORDS = {name: f"canary-{name}-5d02" for name in ("owner", "reader", "stranger")}
+
+ROOT = "PYTEST_DEBUG_TEMPROOT"
+"""pytest's variable for the folder below which each test gets its own."""
+ROOM_BYTES = 2 << 30
+"""Several times of what a run of all tests has in its folders at any time."""
 
 TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """Gives what is free to the system; ``None`` where the C library has no such function."""
@@ -206,6 +214,13 @@ def new_versitygw() -> Iterator[NewVersitygw]:
 
 
 @pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """A folder where temporary files usually are, for a test that is about a disk."""
+    with TemporaryDirectory(prefix="siltstone-disk-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
 def add_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AddPlugin:
     """Lets a plugin be found where this checkout was installed before it had it."""
 
@@ -255,11 +270,17 @@ def needs_a_service(fixture: str) -> bool:
 
 
 def pytest_configure() -> None:
-    """Let interrupts interrupt.
+    """Keep the files of tests in memory, and let interrupts interrupt.
 
-    What a shell without job control starts in the background ignores them, and so would every
+    On a disk a test of a store would wait for its syncs most of the time, and they are half of its
+    work. Tests that are about a disk use ``disk_path``.
+
+    What a shell without job control starts in the background ignores interrupts, and so would every
     process that a test starts.
     """
+    memory = memory_folder(ROOM_BYTES)
+    if memory is not None:
+        os.environ.setdefault(ROOT, str(memory))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

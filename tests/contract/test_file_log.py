@@ -14,8 +14,8 @@ from siltstone.tier1.file.fenced_log import FileFencedLog
 
 class TestFileLog(FencedLogContract):
     @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path: Path) -> None:
-        self.path = tmp_path / "log"
+    def _folder(self, disk_path: Path) -> None:
+        self.path = disk_path / "log"
 
     def open_log(self) -> FencedLog:
         return FileFencedLog(str(self.path), 3, file_bytes=64 * KIB)

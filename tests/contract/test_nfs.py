@@ -17,8 +17,8 @@ class TestNfs(ChunkStorageContract):
     listed_count = 2_500
 
     @pytest.fixture
-    def service(self, tmp_path: Path) -> ChunkService:
-        return FolderService(root=tmp_path / "chunks")
+    def service(self, disk_path: Path) -> ChunkService:
+        return FolderService(root=disk_path / "chunks")
 
 
 class TestNfsThroughTheLayers(ChunkStorageContract):

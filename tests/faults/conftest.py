@@ -15,7 +15,7 @@ from tests.support.memory_folder import folder_in_memory
 def memory_path(tmp_path: Path) -> Iterator[Path]:
     """A folder in memory where there is one: for soaks, and for tests that use a model of the disk.
 
-    The tests of CI do on the disk some of what a soak does in memory.
+    The folder of every test is there if there is room for a whole run.
     """
     with folder_in_memory(tmp_path) as folder:
         yield folder

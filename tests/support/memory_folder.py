@@ -13,9 +13,9 @@ _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 256 << 20
 
 
-def memory_folder() -> Path | None:
-    """Return a folder in memory, or ``None`` where there is none or it has little room."""
-    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM_BYTES:
+def memory_folder(room_bytes: int = _ROOM_BYTES) -> Path | None:
+    """Return a folder in memory, or ``None`` where there is none or it has less room."""
+    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < room_bytes:
         return None
     return _MEMORY
 

@@ -58,29 +58,29 @@ def kill_rounds(nursery: Nursery, folder: Path, seed: int, rounds: int, seconds:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_nothing_acknowledged_is_lost_by_kill(nursery: Nursery, tmp_path: Path) -> None:
-    kill_rounds(nursery, tmp_path, seed=random.randrange(2**32), rounds=50, seconds=0.8)
+def test_nothing_acknowledged_is_lost_by_kill(nursery: Nursery, disk_path: Path) -> None:
+    kill_rounds(nursery, disk_path, seed=random.randrange(2**32), rounds=50, seconds=0.8)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(10))
 def test_nothing_acknowledged_is_lost_by_a_thousand_kills(
-    nursery: Nursery, tmp_path: Path, part: int
+    nursery: Nursery, disk_path: Path, part: int
 ) -> None:
-    kill_rounds(nursery, tmp_path, seed=random.randrange(2**32), rounds=share_of(100), seconds=2.0)
+    kill_rounds(nursery, disk_path, seed=random.randrange(2**32), rounds=share_of(100), seconds=2.0)
 
 
 def test_a_polite_claim_is_refused_until_the_owner_is_killed(
-    nursery: Nursery, tmp_path: Path
+    nursery: Nursery, disk_path: Path
 ) -> None:
-    with nursery.start(Work(str(tmp_path), 1, 1).encode()) as process:
+    with nursery.start(Work(str(disk_path), 1, 1).encode()) as process:
         process.until("a", OPENS_WITHIN_S)
         with pytest.raises(StoreInUseError) as refused:
-            asyncio.run(look(Place(tmp_path), Ledger(), own=True))
+            asyncio.run(look(Place(disk_path), Ledger(), own=True))
         assert refused.value.owner == "child 1"
         process.kill()
-    asyncio.run(_own(Place(tmp_path)))
+    asyncio.run(_own(Place(disk_path)))
 
 
 async def _own(place: Place) -> None:

@@ -180,11 +180,11 @@ def watch_for(nursery: Nursery, folder: Path, seconds: float, lives: int) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_a_reader_next_to_an_owner_that_never_rests(nursery: Nursery, tmp_path: Path) -> None:
-    watch_for(nursery, tmp_path, seconds=10, lives=4)
+def test_a_reader_next_to_an_owner_that_never_rests(nursery: Nursery, disk_path: Path) -> None:
+    watch_for(nursery, disk_path, seconds=10, lives=4)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-def test_a_reader_next_to_owners_for_minutes(nursery: Nursery, tmp_path: Path) -> None:
-    watch_for(nursery, tmp_path, seconds=300, lives=30)
+def test_a_reader_next_to_owners_for_minutes(nursery: Nursery, disk_path: Path) -> None:
+    watch_for(nursery, disk_path, seconds=300, lives=30)

@@ -34,8 +34,8 @@ IN_FLIGHT_MAX = 60
 EXPECTED = {"FencedError", "OutcomeUnknownError", "ClosedError", "BackPressureError"}
 
 
-def test_only_the_test_resumes_a_stopped_owner(nursery: Nursery, tmp_path: Path) -> None:
-    with nursery.start(Work(str(tmp_path), 1, 1).encode()) as process:
+def test_only_the_test_resumes_a_stopped_owner(nursery: Nursery, disk_path: Path) -> None:
+    with nursery.start(Work(str(disk_path), 1, 1).encode()) as process:
         assert os.getsid(process.pid) != os.getsid(0), "the end of a shell would reach it"
 
 
@@ -129,12 +129,12 @@ def zombie_rounds(nursery: Nursery, folder: Path, rounds: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_stopped_owner_does_no_harm_when_it_is_resumed(nursery: Nursery, tmp_path: Path) -> None:
-    zombie_rounds(nursery, tmp_path, 10)
+def test_a_stopped_owner_does_no_harm_when_it_is_resumed(nursery: Nursery, disk_path: Path) -> None:
+    zombie_rounds(nursery, disk_path, 10)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(5))
-def test_many_stopped_owners_do_no_harm(nursery: Nursery, tmp_path: Path, part: int) -> None:
-    zombie_rounds(nursery, tmp_path, share_of(60))
+def test_many_stopped_owners_do_no_harm(nursery: Nursery, disk_path: Path, part: int) -> None:
+    zombie_rounds(nursery, disk_path, share_of(60))
