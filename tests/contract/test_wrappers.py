@@ -1,6 +1,7 @@
 """Each wrapper keeps the contract, whatever else it does.
 
-Over a service that can do everything; where more than delegation is at stake, over files too.
+Over a service that can do everything; where more than delegation is at stake, over files too, the
+cache always and the others in soaks.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ class TestDeadlineMemory(ChunkStorageContract):
         return BucketService(wrap=with_deadline)
 
 
+@pytest.mark.soak
 class TestDeadlineNfs(ChunkStorageContract):
     missing = frozenset({"concat"})
 
@@ -146,6 +148,7 @@ class TestRetryingMemory(ChunkStorageContract):
         return BucketService(wrap=retrying)
 
 
+@pytest.mark.soak
 class TestRetryingNfs(ChunkStorageContract):
     missing = frozenset({"concat"})
 
