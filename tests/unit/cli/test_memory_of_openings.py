@@ -22,7 +22,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 sys.exit(code)
 """
 
-LENGTH = 200 * MIB
+LENGTH = 128 * MIB
 MORE_MAX = 48 * MIB
 """What a verb may need more than in an empty store: some frames of 8 MiB."""
 
