@@ -33,44 +33,44 @@ def stored(root: Path) -> dict[str, bytes]:
     return found
 
 
-def test_acknowledged_changes_survive(tmp_path: Path) -> None:
-    disk = PowerCut(tmp_path)
-    storage = NfsChunkStorage(tmp_path / "far" / "below", calls=disk)
+def test_acknowledged_changes_survive(disk_path: Path) -> None:
+    disk = PowerCut(disk_path)
+    storage = NfsChunkStorage(disk_path / "far" / "below", calls=disk)
     storage.create("a/b/c", [b"abc"])
     storage.create("a/b/d", [b"gone"])
     storage.write("a/b/c", 3, [b"def"])
     storage.delete("a/b/d")
     storage.seal("a/b/c")
     disk.cut()
-    assert stored(tmp_path / "far" / "below") == {"a/b/c": b"abcdef"}
-    assert (tmp_path / "far/below/a/b/c").stat().st_mode & 0o222 == 0
+    assert stored(disk_path / "far" / "below") == {"a/b/c": b"abcdef"}
+    assert (disk_path / "far/below/a/b/c").stat().st_mode & 0o222 == 0
 
 
-def test_a_folder_that_another_process_made_is_synced_too(tmp_path: Path) -> None:
-    disk = PowerCut(tmp_path)
-    disk.mkdir(str(tmp_path / "chunks"))
-    disk.mkdir(str(tmp_path / "chunks" / "d"))  # Its maker died before it synced anything.
-    disk.mkdir(str(tmp_path / "chunks" / "d" / "e"))
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=disk)
+def test_a_folder_that_another_process_made_is_synced_too(disk_path: Path) -> None:
+    disk = PowerCut(disk_path)
+    disk.mkdir(str(disk_path / "chunks"))
+    disk.mkdir(str(disk_path / "chunks" / "d"))  # Its maker died before it synced anything.
+    disk.mkdir(str(disk_path / "chunks" / "d" / "e"))
+    storage = NfsChunkStorage(disk_path / "chunks", calls=disk)
     storage.create("d/e/a", [b"abc"])
     disk.cut()
-    assert stored(tmp_path / "chunks") == {"d/e/a": b"abc"}
+    assert stored(disk_path / "chunks") == {"d/e/a": b"abc"}
 
 
-def test_a_folder_that_came_back_is_made_durable(tmp_path: Path) -> None:
-    disk = PowerCut(tmp_path)
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=disk)
+def test_a_folder_that_came_back_is_made_durable(disk_path: Path) -> None:
+    disk = PowerCut(disk_path)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=disk)
     for _ in range(3):
         storage.create("d/a", [b"abc"])
         storage.delete("d/a")
     storage.create("d/b", [b"abc"])
     disk.cut()
-    assert stored(tmp_path / "chunks") == {"d/b": b"abc"}
+    assert stored(disk_path / "chunks") == {"d/b": b"abc"}
 
 
-def test_the_name_of_a_folder_is_synced_once(tmp_path: Path) -> None:
-    disk = PowerCut(tmp_path)
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=disk)
+def test_the_name_of_a_folder_is_synced_once(disk_path: Path) -> None:
+    disk = PowerCut(disk_path)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=disk)
     storage.create("d/e/a", [b"abc"])
     disk.forget()
     storage.create("d/e/b", [b"abc"])
@@ -81,30 +81,30 @@ def test_the_name_of_a_folder_is_synced_once(tmp_path: Path) -> None:
     storage.create("d/f/a", [b"abc"])
     assert disk.targets("fsync") == ["f", "d"]
     disk.cut()
-    assert stored(tmp_path / "chunks").keys() == {"d/e/a", "d/e/b", "d/e/c", "d/f/a"}
+    assert stored(disk_path / "chunks").keys() == {"d/e/a", "d/e/b", "d/e/c", "d/f/a"}
 
 
-def test_a_folder_that_others_removed_and_made_again_is_synced_again(tmp_path: Path) -> None:
-    disk = PowerCut(tmp_path)
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=disk)
+def test_a_folder_that_others_removed_and_made_again_is_synced_again(disk_path: Path) -> None:
+    disk = PowerCut(disk_path)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=disk)
     storage.create("d/e/a", [b"abc"])
-    NfsChunkStorage(tmp_path / "chunks", calls=disk).delete("d/e/a")
-    assert not (tmp_path / "chunks" / "d").exists()
-    disk.mkdir(str(tmp_path / "chunks" / "d"))  # Its maker died before it synced anything.
-    disk.mkdir(str(tmp_path / "chunks" / "d" / "e"))
+    NfsChunkStorage(disk_path / "chunks", calls=disk).delete("d/e/a")
+    assert not (disk_path / "chunks" / "d").exists()
+    disk.mkdir(str(disk_path / "chunks" / "d"))  # Its maker died before it synced anything.
+    disk.mkdir(str(disk_path / "chunks" / "d" / "e"))
     storage.create("d/e/b", [b"abc"])
     disk.cut()
-    assert stored(tmp_path / "chunks") == {"d/e/b": b"abc"}
+    assert stored(disk_path / "chunks") == {"d/e/b": b"abc"}
 
 
-def test_all_folders_are_synced_where_none_can_be_told_from_older_ones(tmp_path: Path) -> None:
+def test_all_folders_are_synced_where_none_can_be_told_from_older_ones(disk_path: Path) -> None:
     class Mute(FileLayer):
         def identity(self, fd: int) -> tuple[int, ...] | None:
             del fd
             return None
 
     layer = Mute()
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=layer)
     storage.create("d/e/a", [b"abc"])
     layer.forget()
     storage.create("d/e/b", [b"abc"])
@@ -151,30 +151,30 @@ def run_until_the_power_is_cut(root: Path, number: int, keep: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
-def test_power_may_be_cut_at_every_call(tmp_path: Path, keep: float) -> None:
+def test_power_may_be_cut_at_every_call(disk_path: Path, keep: float) -> None:
     layer = FileLayer()
-    run(NfsChunkStorage(tmp_path / "clean", calls=layer), {})
+    run(NfsChunkStorage(disk_path / "clean", calls=layer), {})
     assert len(layer.calls) > 40
     for number in range(1, len(layer.calls) + 1):
-        run_until_the_power_is_cut(tmp_path / f"{number}", number, keep)
+        run_until_the_power_is_cut(disk_path / f"{number}", number, keep)
 
 
-def test_every_new_folder_and_name_is_synced(tmp_path: Path) -> None:
+def test_every_new_folder_and_name_is_synced(disk_path: Path) -> None:
     layer = FileLayer()
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=layer)
     storage.create("d/e/a", [b"abc"])
     assert layer.targets("fdatasync") == ["a"]
     # The folder that holds the root, then from the chunk's folder up to the root.
-    assert layer.targets("fsync") == [str(tmp_path), "e", "d", "chunks"]
+    assert layer.targets("fsync") == [str(disk_path), "e", "d", "chunks"]
     layer.forget()
     storage.delete("d/e/a")
     assert layer.targets("fsync") == ["e"]
     storage.close()
 
 
-def test_a_streamed_create_syncs_what_a_create_does(tmp_path: Path) -> None:
+def test_a_streamed_create_syncs_what_a_create_does(disk_path: Path) -> None:
     layer = FileLayer()
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=layer)
     storage.create_from("d/e/a", 3 * OUT_BYTES, [bytes(OUT_BYTES)] * 3)
     kinds = ("pwritev", "write_out", "fdatasync", "fsync")
     assert [call.kind for call in layer.calls if call.kind in kinds] == [
@@ -182,16 +182,16 @@ def test_a_streamed_create_syncs_what_a_create_does(tmp_path: Path) -> None:
         "fdatasync", "fsync", "fsync", "fsync",
     ]  # fmt: skip
     assert layer.targets("fdatasync") == ["a"]
-    assert layer.targets("fsync") == [str(tmp_path), "e", "d", "chunks"]
+    assert layer.targets("fsync") == [str(disk_path), "e", "d", "chunks"]
     storage.close()
 
 
 @pytest.mark.parametrize("kind", ["pwritev", "write_out", "fdatasync", "fsync", "close"])
 def test_a_streamed_create_that_fails_is_unknown_and_no_failure_of_its_pieces(
-    tmp_path: Path, kind: str
+    disk_path: Path, kind: str
 ) -> None:
     layer = FileLayer()
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=layer)
     storage.create("a", [b"x"])
     layer.forget()
     layer.fail_call(kind)
@@ -201,9 +201,9 @@ def test_a_streamed_create_that_fails_is_unknown_and_no_failure_of_its_pieces(
     storage.close()
 
 
-def test_syncs_come_before_the_acknowledgement_and_in_order(tmp_path: Path) -> None:
+def test_syncs_come_before_the_acknowledgement_and_in_order(disk_path: Path) -> None:
     layer = FileLayer()
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=layer)
     storage.create("a", [b"abc"])
     kinds = [call.kind for call in layer.calls if call.kind in ("pwritev", "fdatasync", "fsync")]
     # The folder above the root comes first; the root, which holds the new name, comes last.
@@ -215,20 +215,20 @@ def test_syncs_come_before_the_acknowledgement_and_in_order(tmp_path: Path) -> N
     ]  # fmt: skip
 
 
-def test_create_that_does_not_fit_gives_the_room_back(tmp_path: Path) -> None:
+def test_create_that_does_not_fit_gives_the_room_back(disk_path: Path) -> None:
     disk = FullDisk(room=10)
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=disk)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=disk)
     with pytest.raises(ChunkStorageFullError) as caught:
         storage.create("d/a", [b"0123456789", b"x"])
     assert caught.value.outcome is Outcome.NOT_APPLIED
-    assert stored(tmp_path / "chunks") == {}
-    assert not (tmp_path / "chunks" / "d" / "a").exists()
+    assert stored(disk_path / "chunks") == {}
+    assert not (disk_path / "chunks" / "d" / "a").exists()
 
 
 @pytest.mark.parametrize("call", ["unlink", "fsync"])
-def test_create_is_unknown_when_its_removal_is(tmp_path: Path, call: str) -> None:
+def test_create_is_unknown_when_its_removal_is(disk_path: Path, call: str) -> None:
     layer = FileLayer()
-    storage = NfsChunkStorage(tmp_path, calls=layer)
+    storage = NfsChunkStorage(disk_path, calls=layer)
     storage.create("first", [b"x"])
     layer.fail_call("fdatasync", 1, errno.EDQUOT)
     layer.fail_call(call, 1, errno.EIO)
@@ -237,50 +237,50 @@ def test_create_is_unknown_when_its_removal_is(tmp_path: Path, call: str) -> Non
     assert caught.value.outcome is Outcome.UNKNOWN
 
 
-def test_write_that_does_not_fit_is_unknown(tmp_path: Path) -> None:
+def test_write_that_does_not_fit_is_unknown(disk_path: Path) -> None:
     disk = FullDisk(room=10)
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=disk)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=disk)
     storage.create("a", [b"01234"])
     with pytest.raises(ChunkStorageFullError) as caught:
         storage.write("a", 5, [b"56789", b"x"])
     assert caught.value.outcome is Outcome.UNKNOWN
-    assert stored(tmp_path / "chunks")["a"].startswith(b"01234")
+    assert stored(disk_path / "chunks")["a"].startswith(b"01234")
 
 
-def test_full_disk_refuses_new_folders(tmp_path: Path) -> None:
+def test_full_disk_refuses_new_folders(disk_path: Path) -> None:
     disk = FullDisk(room=0, error=errno.EDQUOT)
-    storage = NfsChunkStorage(tmp_path / "chunks", calls=disk)
+    storage = NfsChunkStorage(disk_path / "chunks", calls=disk)
     with pytest.raises(ChunkStorageFullError) as caught:
         storage.create("d/a", [b"x"])
     assert caught.value.outcome is Outcome.NOT_APPLIED
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(disk_path) == []
 
 
-def test_short_writes_continue(tmp_path: Path) -> None:
+def test_short_writes_continue(disk_path: Path) -> None:
     class ShortWrites(FileLayer):
         def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
             return super().pwritev(fd, [bytes(memoryview(buffers[0])[:3])], offset)
 
     layer = ShortWrites()
-    storage = NfsChunkStorage(tmp_path, calls=layer)
+    storage = NfsChunkStorage(disk_path, calls=layer)
     storage.create("a", [b"0123456", b"", b"78", b"9"])
     storage.write("a", 10, [b"abcdefg"])
-    assert stored(tmp_path) == {"a": b"0123456789abcdefg"}
+    assert stored(disk_path) == {"a": b"0123456789abcdefg"}
     assert len(layer.targets("pwritev")) == 5 + 3
 
 
-def test_writes_without_progress_end(tmp_path: Path) -> None:
+def test_writes_without_progress_end(disk_path: Path) -> None:
     class NoWrites(FileLayer):
         def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
             return 0
 
-    storage = NfsChunkStorage(tmp_path, calls=NoWrites())
+    storage = NfsChunkStorage(disk_path, calls=NoWrites())
     with pytest.raises(ChunkError, match="no progress"):
         storage.create("a", [b"x"])
 
 
-def test_many_buffers_go_in_batches(tmp_path: Path) -> None:
+def test_many_buffers_go_in_batches(disk_path: Path) -> None:
     layer = FileLayer()
-    storage = NfsChunkStorage(tmp_path, calls=layer)
+    storage = NfsChunkStorage(disk_path, calls=layer)
     storage.create("a", [b"x"] * 2_500)
     assert len(layer.targets("pwritev")) == 3
