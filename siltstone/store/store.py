@@ -353,3 +353,8 @@ async def _given_up(opening: asyncio.Task[AsyncStore] | None) -> None:
     await asyncio.wait([opening])
     if not opening.cancelled() and opening.exception() is None:
         await opening.result().close()
+
+
+def parts_of(store: Store) -> tuple[BackgroundLoop, AsyncStore]:
+    """The loop of a store and what runs on it, for what rests on both."""
+    return store._loop, store._store

@@ -88,6 +88,11 @@ class Pressure:
         return not self._has_room or (bool(self._waiters) and not self._delay_s)
 
     @property
+    def pressed(self) -> bool:
+        """Whether callers wait, or will soon: three quarters of the bound are held."""
+        return not self.open or 4 * self.held_bytes >= 3 * self._bound
+
+    @property
     def _has_room(self) -> bool:
         return self.held_bytes < self._bound and self._segments() < self._segments_max
 

@@ -1,0 +1,78 @@
+"""Keyspaces: values of any size by bucket and key, with heads and an index, in an open store.
+
+``create`` makes a keyspace in a ``siltstone.Store``, ``open`` opens one; ``create_async`` and
+``open_async`` do it in a ``siltstone.AsyncStore``. See docs/keyspaces.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from siltstone.core.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from siltstone.objects.async_keyspace import AsyncKeyspace as AsyncKeyspace
+    from siltstone.objects.async_keyspace import create_async as create_async
+    from siltstone.objects.async_keyspace import names_async as names_async
+    from siltstone.objects.async_keyspace import open_async as open_async
+    from siltstone.objects.batches import PutResult as PutResult
+    from siltstone.objects.errors import KeyspaceExistsError as KeyspaceExistsError
+    from siltstone.objects.errors import KeyspaceNameError as KeyspaceNameError
+    from siltstone.objects.errors import KeyspaceNotFoundError as KeyspaceNotFoundError
+    from siltstone.objects.errors import LostObjectError as LostObjectError
+    from siltstone.objects.errors import ObjectError as ObjectError
+    from siltstone.objects.errors import ObjectLimitError as ObjectLimitError
+    from siltstone.objects.errors import UnsupportedError as UnsupportedError
+    from siltstone.objects.evaluation import SqnIs as SqnIs
+    from siltstone.objects.keyspace import Keyspace as Keyspace
+    from siltstone.objects.keyspace import create as create
+    from siltstone.objects.keyspace import names as names
+    from siltstone.objects.keyspace import open as open
+    from siltstone.objects.object_views import ObjectHead as ObjectHead
+    from siltstone.objects.object_views import StoredObject as StoredObject
+
+__all__ = [
+    "AsyncKeyspace",
+    "Keyspace",
+    "KeyspaceExistsError",
+    "KeyspaceNameError",
+    "KeyspaceNotFoundError",
+    "LostObjectError",
+    "ObjectError",
+    "ObjectHead",
+    "ObjectLimitError",
+    "PutResult",
+    "SqnIs",
+    "StoredObject",
+    "UnsupportedError",
+    "create",
+    "create_async",
+    "names",
+    "names_async",
+    "open",
+    "open_async",
+]
+
+_PLACES = {
+    "AsyncKeyspace": "async_keyspace",
+    "Keyspace": "keyspace",
+    "ObjectHead": "object_views",
+    "PutResult": "batches",
+    "SqnIs": "evaluation",
+    "StoredObject": "object_views",
+    "create": "keyspace",
+    "create_async": "async_keyspace",
+    "names": "keyspace",
+    "names_async": "async_keyspace",
+    "open": "keyspace",
+    "open_async": "async_keyspace",
+}
+
+
+_PLACES |= {name: "errors" for name in __all__ if name.endswith("Error")}
+
+__getattr__ = _lazy_names(__name__, _PLACES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

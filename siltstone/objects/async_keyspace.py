@@ -1,0 +1,305 @@
+"""A keyspace as asyncio applications hold it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from siltstone.core.errors import (
+    CorruptDataError,
+    LostDataError,
+    SegmentNotFoundError,
+    SegmentTruncatedError,
+)
+from siltstone.objects.changes import (
+    DeleteRequest,
+    Expected,
+    Name,
+    Spec,
+    Terms,
+    Unset,
+    check_expected,
+    name_bytes,
+    object_key,
+    put_request,
+)
+from siltstone.objects.errors import UnsupportedError
+from siltstone.objects.names import PREFIX, name_in, space_names
+from siltstone.objects.object_views import (
+    READS_MAX,
+    ObjectHead,
+    StoredObject,
+    lost,
+    public_head,
+    value_of_record,
+)
+from siltstone.objects.open_space import OpenSpace, open_space
+from siltstone.objects.opening import make_space
+from siltstone.objects.records.limits import TAG_BYTES_MAX
+from siltstone.objects.records.space_rows import Space, Strategy
+from siltstone.store.handles.unpicklable import LivingHandle
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from siltstone.core.bytes_like import BytesLike
+    from siltstone.objects.batches import PutResult
+    from siltstone.objects.changes import PutRequest
+    from siltstone.objects.records.head import Head
+    from siltstone.objects.records.keys import ObjectKey
+    from siltstone.store.async_store import AsyncStore
+
+STANDARD: Final = "o"
+"""The tag of objects that are given none."""
+
+
+class AsyncKeyspace(LivingHandle):
+    """A handle to a keyspace; ``create_async`` and ``open_async`` make one.
+
+    It is for the loop of its store, which closes the keyspace when it is closed itself.
+    """
+
+    __slots__ = ("_space",)
+
+    def __init__(self, space: OpenSpace) -> None:
+        self._space = space
+
+    def __repr__(self) -> str:
+        return f"AsyncKeyspace({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The keyspace's name."""
+        return self._space.names.name
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """By tag what value compaction keeps of changes that were replaced."""
+        return {tag: each.name.lower() for tag, each in self._space.space.tags.items()}
+
+    def put(
+        self,
+        bucket: Name,
+        key: Name,
+        value: BytesLike,
+        *,
+        tag: str = STANDARD,
+        metadata: BytesLike = b"",
+        index: Terms | None = None,
+        specs: Iterable[Spec] | None = None,
+        expected: Expected | SupportsIndex = Unset.ANY,
+        ttl_s: SupportsIndex | None = None,
+        value_hash: BytesLike | None = None,
+    ) -> asyncio.Future[PutResult]:
+        """Set an object; the awaited result is given as soon as it is durable.
+
+        All is taken by the call, awaited or not: many puts can be on their way without a task for
+        each. They take effect in the order of their calls: value, head and index at once.
+        Cancelling frees the caller; the change may still take place.
+
+        Args:
+            bucket: bytes, or text in UTF-8; 1 to 8,192 bytes. Of several objects with one bucket
+                and key those of different tags are different objects.
+            key: the same.
+            value: at most 4 MiB.
+            tag: one of the keyspace's.
+            metadata: a note that ``head`` gives without the value; at most 64 KiB.
+            index: by field the terms under which the object is found from now on, instead of those
+                before. Without it, and without ``specs``, it is found under none.
+            specs: instead of ``index``, changes of the entries that the object has: ``add`` or
+                ``remove``, field, term.
+            expected: put only if the object has this SQN now; ``None`` means only if it is absent.
+            ttl_s: seconds until the object expires; 1 to 2**31. It is invisible from then on.
+            value_hash: 8 bytes by which values are compared; ``None`` means BLAKE2b of value and
+                metadata.
+
+        Raises:
+            ObjectLimitError: a part is too long.
+            UnsupportedError: the keyspace has no such tag.
+            ReadOnlyError: the store was opened read-only.
+            ClosedError: the store was closed.
+
+        Raises, when awaited:
+            ConditionFailedError: the object is not as expected; nothing was changed.
+            BackPressureError, SafeModeError, StorageFullError: no room; nothing was changed.
+            OutcomeUnknownError: the log failed; the change may or may not be there.
+            FencedError: another owner took over; this store can no longer be used.
+        """
+        return self.put_now(
+            put_request(
+                self.key_of(tag, bucket, key),
+                value,
+                metadata=metadata,
+                index=index,
+                specs=specs,
+                expected=expected,
+                ttl_s=ttl_s,
+                value_hash=value_hash,
+            )
+        )
+
+    def put_now(self, request: PutRequest) -> asyncio.Future[PutResult]:
+        """Put what ``put_request`` made, on any thread, for a key of this keyspace."""
+        return self._space.batches.put(request)
+
+    def delete(
+        self,
+        bucket: Name,
+        key: Name,
+        *,
+        tag: str = STANDARD,
+        expected: Expected | SupportsIndex = Unset.ANY,
+    ) -> asyncio.Future[int | None]:
+        """Remove an object; the result is the SQN of that, ``None`` when it was absent.
+
+        Otherwise like ``put``.
+        """
+        request = DeleteRequest(
+            key=self.key_of(tag, bucket, key), expected=check_expected(expected)
+        )
+        return self._space.batches.delete(request)
+
+    async def head(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> ObjectHead | None:
+        """Return what is known of an object, ``None`` when it is absent or has expired.
+
+        It looks at one row, and at no value.
+        """
+        found = self.key_of(tag, bucket, key)
+        head = await self._visible(found)
+        return None if head is None else public_head(found, head)
+
+    async def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
+        """Return an object with its value, ``None`` when it is absent or has expired.
+
+        Raises:
+            LostObjectError: the value is damaged or gone.
+            ChunkError: long-term storage refused, or did not answer.
+        """
+        found = self.key_of(tag, bucket, key)
+        names = self._space.names
+        for attempt in range(READS_MAX):
+            head = await self._visible(found)
+            if head is None:
+                return None
+            segment = self._space.store.segment(names.value_segment(head.number))
+            try:
+                record = await segment.read(head.offset, head.length)
+                value = value_of_record(found, head, record, where=segment.name)
+            except (SegmentNotFoundError, SegmentTruncatedError) as error:
+                if attempt + 1 == READS_MAX:
+                    raise lost(found, head, segment.name, str(error)) from error
+            except LostDataError:
+                raise
+            except CorruptDataError as error:
+                raise lost(found, head, segment.name, str(error)) from error
+            else:
+                return StoredObject(head=public_head(found, head), value=value)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def reap(self) -> int:
+        """Remove now what has expired from the ledger; return how many objects that were.
+
+        It is done once a minute by itself. What has expired is invisible before.
+        """
+        return await self._space.reap()
+
+    async def _visible(self, key: ObjectKey) -> Head | None:
+        self._space.check_open()
+        head = await self._space.ledger.head(key)
+        return self.visible(head)
+
+    def visible(self, head: Head | None) -> Head | None:
+        """The head, unless it has expired."""
+        now_s = self._space.store.environment.time()
+        return head if head is not None and head.is_visible(now_s) else None
+
+    def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
+        """The visible head of an object, on any thread; ``None`` when only the loop can tell."""
+        self._space.check_open()
+        found = self._space.ledger.head_now(key)
+        return None if found is None else (self.visible(found[0]),)
+
+    def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
+        """Return the key of an object of this keyspace.
+
+        Raises:
+            ObjectLimitError: a part is empty or too long.
+            UnsupportedError: the keyspace has no such tag.
+        """
+        if tag not in self._space.space.tags:
+            raise UnsupportedError(
+                f"the keyspace has no tag {tag!r}, only {', '.join(self._space.space.tags)}",
+                keyspace=self.name,
+            )
+        return object_key(tag, bucket, key)
+
+
+async def create_async(
+    store: AsyncStore,
+    name: str,
+    *,
+    tags: Mapping[str, str] | None = None,
+) -> AsyncKeyspace:
+    """Make a keyspace in an open store, and open it.
+
+    Args:
+        store: where it is to be.
+        name: printable, without braces and slashes, at most 200 bytes of UTF-8.
+        tags: kinds of objects, each 1 to 8 bytes of UTF-8, and what value compaction keeps of
+            changes of such objects that were replaced: ``recovr`` nothing, ``retain`` all but the
+            values. ``None`` means ``{"o": "recovr"}``.
+
+    Raises:
+        KeyspaceExistsError: there is one of this name.
+        KeyspaceNameError: no keyspace can have this name.
+        ReadOnlyError: the store was opened read-only.
+        BackPressureError, SafeModeError, StorageFullError: no room; it may be half made, and a
+            repeat makes it whole.
+        OutcomeUnknownError: the log failed; a repeat tells.
+    """
+    names = space_names(name)
+    found = {STANDARD: "recovr"} if tags is None else tags
+    if not found:
+        raise ValueError("a keyspace has at least one tag")
+    space = Space(tags={check_tag(tag): _strategy(each) for tag, each in found.items()})
+    await make_space(store, names, space)
+    return AsyncKeyspace(await open_space(store, names))
+
+
+async def open_async(store: AsyncStore, name: str) -> AsyncKeyspace:
+    """Open a keyspace of an open store.
+
+    Raises:
+        KeyspaceNotFoundError: there is none of this name.
+        KeyspaceNameError: no keyspace can have this name.
+        LostDataError: bytes of acknowledged changes are gone.
+        CorruptDataError: rows are damaged.
+        FormatError: it was made by a newer version.
+    """
+    return AsyncKeyspace(await open_space(store, space_names(name)))
+
+
+async def names_async(store: AsyncStore) -> AsyncIterator[str]:
+    """Yield the names of the keyspaces of an open store, in the order of their bytes."""
+    async for table in store.list_tables(PREFIX):
+        name = name_in(table)
+        if name is not None:
+            yield name
+
+
+def check_tag(tag: str) -> str:
+    """Return a tag. Raises ``ValueError`` for what can be none."""
+    if not isinstance(tag, str):
+        raise TypeError(f"a tag is text, not {type(tag).__name__}")
+    if not tag.isprintable():
+        raise ValueError(f"a tag is printable text, not {tag!r}")
+    name_bytes(tag, what="tag", most=TAG_BYTES_MAX)
+    return tag
+
+
+def _strategy(name: str) -> Strategy:
+    known = {each.name.lower(): each for each in (Strategy.RECOVR, Strategy.RETAIN)}
+    if name not in known:
+        raise ValueError(f"a strategy is {' or '.join(known)}, not {name!r}")
+    return known[name]

@@ -1,0 +1,382 @@
+"""Requests become commits: one is in flight while the next batch fills.
+
+A batch is one commit of one append to the active value segment and of all rows, on the condition
+that nothing else wrote. So a change is there whole or not at all, and SQNs and places are known
+before the commit is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from siltstone.container.models.segments import (
+    Append,
+    Condition,
+    LengthIs,
+    Operation,
+    Put,
+    Remove,
+    VersionIs,
+)
+from siltstone.core.constants import KIB
+from siltstone.core.errors import (
+    ClosedError,
+    ConditionFailedError,
+    CorruptDataError,
+    FencedError,
+    SiltstoneError,
+)
+from siltstone.objects.changes import DeleteRequest, PutRequest, ReapRequest, Request
+from siltstone.objects.errors import ObjectLimitError
+from siltstone.objects.evaluation import LedgerRow, ObjectChange, RecordPlace, evaluate
+from siltstone.objects.ledger import Ledger, Versioned
+from siltstone.objects.records.footer import HeaderNote
+from siltstone.objects.records.head import Head
+from siltstone.objects.records.keys import STATE, ObjectKey
+from siltstone.objects.records.space_rows import SpaceState, encode_state
+
+if TYPE_CHECKING:
+    from siltstone.objects.names import SpaceNames
+    from siltstone.store.async_store import AsyncStore
+
+_log = logging.getLogger(__name__)
+
+FRAME_MARGIN: Final = 4 * KIB
+"""What a commit takes of a frame in addition to its record bytes and rows, and more."""
+
+REPEATS_MAX: Final = 5
+"""How often a batch is evaluated again when something else wrote; more is no chance."""
+
+TURN_COUNT: Final = 64
+"""After so many requests the loop has a turn, and the first batch goes to the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """What a put did.
+
+    Attributes:
+        sqn: number of the change.
+        replaced: SQN of what was there before; ``None`` for nothing.
+        pause: whether the caller should slow down: tier 1 holds three quarters of what it may. The
+            change is durable all the same.
+    """
+
+    sqn: int
+    replaced: int | None
+    pause: bool
+
+
+class _Waiting(NamedTuple):
+    request: Request
+    future: asyncio.Future[Any]
+
+
+class _Batch:
+    """What one commit does, and who waits for it."""
+
+    def __init__(self, state: SpaceState) -> None:
+        self.begin = self.state = state
+        self.waiting: list[_Waiting] = []
+        self.parts: list[bytes] = []
+        self.rows: list[LedgerRow] = []
+        self.notes: list[HeaderNote] = []
+        self.heads: dict[ObjectKey, Head | None] = {}
+        self.told: list[ObjectChange | SiltstoneError | None] = []
+        self.sqns: list[int | None] = []
+        self.size = 0
+
+    def add(self, waiting: _Waiting, found: ObjectChange | SiltstoneError | None) -> None:
+        """Take a request and what it does."""
+        self.waiting.append(waiting)
+        self.told.append(found)
+        sqn = None
+        if type(found) is ObjectChange:
+            state = self.state
+            if found.note is not None:
+                sqn = state.next_sqn
+                self.state = SpaceState(
+                    next_sqn=sqn + 1,
+                    number=state.number,
+                    first_sqn=state.first_sqn,
+                    length=state.length + found.note.record_length,
+                    records=state.records + 1,
+                    next_number=state.next_number,
+                )
+                self.notes.append(found.note)
+            self.parts += found.parts
+            self.rows += found.rows
+            self.heads[waiting.request.key] = found.head
+            self.size += found.size
+        self.sqns.append(sqn)
+
+
+class Rolling(Protocol):
+    """Begins the next value segment between two commits, and follows what is acknowledged."""
+
+    def is_full(self, state: SpaceState) -> bool:
+        """Whether the active segment is to take no more records."""
+        ...
+
+    async def roll(self, found: Versioned) -> Versioned:
+        """Begin the next segment; return the state to go on with."""
+        ...
+
+    def acknowledged(self, batch: SpaceState, notes: list[HeaderNote]) -> None:
+        """Take the notes of the records of a batch that began with this state and is durable."""
+        ...
+
+
+class BatchWriter:
+    """Takes the requests of a keyspace, in the order of their calls.
+
+    Args:
+        store: of the keyspace.
+        names: of the keyspace.
+        ledger: where heads are looked up.
+        rolling: begins the next segment when the active one is full.
+    """
+
+    def __init__(
+        self, store: AsyncStore, names: SpaceNames, ledger: Ledger, rolling: Rolling
+    ) -> None:
+        self._store = store
+        self._names = names
+        self._ledger = ledger
+        self._rolling = rolling
+        container = store.container_index(names.ledger)
+        self._position = store.containers.index(container)
+        self._frame_bytes = store.segment(names.value_segment(1)).append_bytes_max - FRAME_MARGIN
+        self._found: Versioned | None = None
+        self._requests: deque[_Waiting] = deque()
+        self._filling: _Batch | None = None
+        self._flight: _Batch | None = None
+        self._task: asyncio.Task[SiltstoneError | None] | None = None
+        self._repeats = 0
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._failure: SiltstoneError | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def put(self, request: PutRequest) -> asyncio.Future[PutResult]:
+        """Put an object; the future has its result as soon as it is durable."""
+        return self._take(request)
+
+    def delete(self, request: DeleteRequest) -> asyncio.Future[int | None]:
+        """Delete an object; the future gets the SQN of that, ``None`` when it was absent."""
+        return self._take(request)
+
+    def reap(self, request: ReapRequest) -> asyncio.Future[int | None]:
+        """Remove what is left of an object that has expired."""
+        return self._take(request)
+
+    def _take(self, request: Request) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if self._failure is not None:
+            _raise_in(future, self._failure)
+        elif self._stopping:
+            _raise_in(future, ClosedError("the keyspace was closed"))
+        else:
+            self._requests.append(_Waiting(request, future))
+            self._wake.set()
+        return future
+
+    def stop(self) -> None:
+        """Let ``run`` end when every request that was taken is settled."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Make commits until stopped, or until another owner has the store."""
+        try:
+            while self._failure is None:
+                self._wake.clear()
+                self._settle()
+                await self._fill()
+                if self._task is not None:
+                    await self._wake.wait()
+                elif self._filling is not None:
+                    self._send(self._filling)
+                elif not self._requests:
+                    if self._stopping:
+                        return
+                    await self._wake.wait()
+        except Exception as error:
+            self._fail(CorruptDataError(f"batches ended: {error!r}", where=self._names.name))
+            raise
+        except asyncio.CancelledError:
+            self._fail(ClosedError("the keyspace was stopped, not closed"))
+            raise
+
+    # --- filling ----------------------------------------------------------------------------------
+
+    async def _fill(self) -> None:
+        """Evaluate requests until the batch is full, or the one in flight has landed."""
+        if self._requests and self._task is None and self._filling is None:
+            await self._begin()
+        taken = 0
+        while self._requests:
+            batch = self._filling
+            if batch is None:
+                begin = self._flight.state if self._flight is not None else self._state()
+                if begin is None:
+                    return
+                batch = _Batch(begin)
+            if self._rolling.is_full(batch.state):
+                return
+            self._filling = batch
+            if not await self._add(batch, self._requests[0]):
+                return
+            taken += 1
+            if taken % TURN_COUNT == 0:
+                if self._task is None or self._task.done():
+                    return
+                await asyncio.sleep(0)
+
+    async def _begin(self) -> None:
+        """Have a state to begin with, of a segment that is not full."""
+        try:
+            if self._found is None:
+                self._found = await self._ledger.state()
+            if self._found is None:
+                raise CorruptDataError("keyspace has no state", where=self._names.name)
+            if self._rolling.is_full(self._found.state):
+                self._found = await self._rolling.roll(self._found)
+        except SiltstoneError as error:
+            self._found = None
+            if isinstance(error, FencedError):
+                self._fail(error)
+            while self._requests:
+                _raise_in(self._requests.popleft().future, error)
+
+    def _state(self) -> SpaceState | None:
+        return None if self._found is None else self._found.state
+
+    async def _add(self, batch: _Batch, waiting: _Waiting) -> bool:
+        """Put a request into the batch, if it has room."""
+        key = waiting.request.key
+        state = batch.state
+        place = RecordPlace(state.next_sqn, state.number, state.length)
+        now_ms = int(self._store.environment.time() * 1000)
+        found: ObjectChange | SiltstoneError | None
+        try:
+            found = evaluate(waiting.request, await self._head(batch, key), place, now_ms)
+        except SiltstoneError as error:
+            found = error
+        if type(found) is ObjectChange and batch.size + found.size > self._frame_bytes:
+            if batch.waiting:
+                return False
+            found = ObjectLimitError(
+                "object is larger than a frame of tier 1",
+                length=found.size,
+                length_max=self._frame_bytes,
+            )
+        self._requests.popleft()
+        batch.add(waiting, found)
+        return True
+
+    async def _head(self, batch: _Batch, key: ObjectKey) -> Head | None:
+        if key in batch.heads:
+            return batch.heads[key]
+        if self._flight is not None and key in self._flight.heads:
+            return self._flight.heads[key]
+        return await self._ledger.head(key)
+
+    # --- committing -------------------------------------------------------------------------------
+
+    def _send(self, batch: _Batch) -> None:
+        found = self._found
+        assert found is not None, "a batch begins with it"
+        self._filling, self._flight = None, batch
+        self._task = self._loop.create_task(self._commit(batch, found.version))
+        self._task.add_done_callback(lambda _: self._wake.set())
+
+    async def _commit(self, batch: _Batch, version: int) -> SiltstoneError | None:
+        """Make the commit and tell who waits for it; return why it failed."""
+        ledger, state = self._names.ledger, batch.state
+        operations: list[Operation] = []
+        conditions: list[Condition] = [VersionIs(ledger, STATE, version)]
+        if batch.parts:
+            segment = self._names.value_segment(state.number)
+            operations.append(Append(segment, b"".join(batch.parts)))
+            conditions.append(LengthIs(segment, batch.begin.length))
+        if batch.rows:
+            operations += [_operation(ledger, row) for row in batch.rows]
+            operations.append(Put(ledger, STATE, encode_state(state)))
+        try:
+            result = await self._store.commit(operations, conditions)
+        except SiltstoneError as error:
+            return error
+        self._found = Versioned(state, result.version if operations else version)
+        self._repeats = 0
+        self._rolling.acknowledged(batch.begin, batch.notes)
+        pause = self._pressed()
+        for waiting, sqn, told in zip(batch.waiting, batch.sqns, batch.told, strict=True):
+            _tell(waiting, sqn, told, pause=pause)
+        return None
+
+    def _pressed(self) -> bool:
+        try:
+            return self._store.stats()[self._position].pressed
+        except SiltstoneError:  # it ends; the change is durable all the same
+            return True
+
+    def _settle(self) -> None:
+        """Look at what became of the commit in flight, if it has ended."""
+        if self._task is None or not self._task.done():
+            return
+        batch, error = self._flight, self._task.result()
+        assert batch is not None
+        self._task = self._flight = None
+        if error is None:
+            return
+        self._found = None
+        if self._filling is not None:
+            self._requests.extendleft(reversed(self._filling.waiting))
+            self._filling = None
+        if isinstance(error, ConditionFailedError) and self._repeats < REPEATS_MAX:
+            self._repeats += 1
+            self._requests.extendleft(reversed(batch.waiting))
+            return
+        _log.warning("a batch of keyspace %s failed: %s", self._names.name, error)
+        self._repeats = 0
+        for waiting in batch.waiting:
+            _raise_in(waiting.future, error)
+        if isinstance(error, FencedError):
+            self._fail(error)
+
+    def _fail(self, error: SiltstoneError) -> None:
+        self._failure = error
+        batches = [each for each in (self._flight, self._filling) if each is not None]
+        waiting = [each for batch in batches for each in batch.waiting]
+        for each in (*waiting, *self._requests):
+            _raise_in(each.future, error)
+        self._requests.clear()
+
+
+def _operation(ledger: str, row: LedgerRow) -> Operation:
+    return Remove(ledger, row.key) if row.value is None else Put(ledger, row.key, row.value)
+
+
+def _tell(
+    waiting: _Waiting, sqn: int | None, told: ObjectChange | SiltstoneError | None, *, pause: bool
+) -> None:
+    future = waiting.future
+    if isinstance(told, SiltstoneError):
+        _raise_in(future, told)
+    elif future.done():
+        pass
+    elif sqn is not None and type(waiting.request) is PutRequest:
+        future.set_result(PutResult(sqn, None if told is None else told.replaced, pause))
+    else:
+        future.set_result(sqn)
+
+
+def _raise_in(future: asyncio.Future[Any], error: SiltstoneError) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # a caller that went away has heard it

@@ -1,0 +1,264 @@
+"""What an application asks for, checked and with bytes of its own: the requests of one object.
+
+Pure. Names are bytes, or text in UTF-8; what is no UTF-8 is told as file names are, with surrogates
+(``os.fsdecode``), and taken so.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, Literal
+
+from siltstone.core.bytes_like import as_bytes
+from siltstone.core.whole_number import whole_number
+from siltstone.objects.errors import ObjectLimitError
+from siltstone.objects.records.keys import IndexEntry, ObjectKey, index_keys
+from siltstone.objects.records.limits import (
+    FIELD_BYTES_MAX,
+    INDEX_BYTES_MAX,
+    METADATA_BYTES_MAX,
+    NAME_BYTES_MAX,
+    VALUE_BYTES_MAX,
+)
+from siltstone.objects.records.value_record import encode_value_sum
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from siltstone.core.bytes_like import BytesLike
+
+Name = bytes | str
+"""A bucket, key, field or term."""
+
+Terms = Mapping[str, Iterable[Name]] | Mapping[bytes, Iterable[Name]]
+"""By field its terms."""
+
+Spec = tuple[str, Name, Name]
+"""``add`` or ``remove``, a field and a term."""
+
+HASH_BYTES: Final = 8
+_LENGTH: Final = struct.Struct("<I")
+TTL_S_MAX: Final = 2**31
+"""Most seconds until an object expires: 68 years."""
+
+
+class Unset(Enum):
+    """An argument that was not given."""
+
+    ANY = "any"
+    """Whatever the object is."""
+
+
+Expected = int | None | Literal[Unset.ANY]
+"""The SQN that an object must have; ``None`` means that it must be absent."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PutRequest:
+    """An object is to be what this says. Never changed; not frozen, for speed.
+
+    Attributes:
+        key: of the object.
+        value: its bytes.
+        value_crc: what follows them in the record.
+        value_hash: 8 bytes.
+        metadata: what the caller notes.
+        index: all its index entries, in order; ``None`` when ``specs`` say what changes.
+        added: entries to add to those of the object before.
+        removed: entries to take from them.
+        expected: what the object must be.
+        ttl_s: seconds until it expires; ``None`` for never.
+    """
+
+    key: ObjectKey
+    value: bytes
+    value_crc: bytes
+    value_hash: bytes
+    metadata: bytes
+    index: tuple[IndexEntry, ...] | None
+    added: frozenset[IndexEntry]
+    removed: frozenset[IndexEntry]
+    expected: Expected
+    ttl_s: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteRequest:
+    """An object is to be absent.
+
+    Attributes:
+        key: of the object.
+        expected: what the object must be.
+    """
+
+    key: ObjectKey
+    expected: Expected
+
+
+@dataclass(slots=True, kw_only=True)
+class ReapRequest:
+    """What is left of an object that has expired is to go.
+
+    Attributes:
+        key: of the object.
+        expires_s: when it expired, seconds since 1970.
+    """
+
+    key: ObjectKey
+    expires_s: int
+
+
+Request = PutRequest | DeleteRequest | ReapRequest
+
+
+def name_bytes(name: Name, *, what: str, most: int = NAME_BYTES_MAX, least: int = 1) -> bytes:
+    """Return a name as bytes.
+
+    Raises:
+        TypeError: neither bytes nor text.
+        ObjectLimitError: too short or too long.
+    """
+    if type(name) is str:
+        raw = name.encode("utf-8", "surrogateescape")
+    elif isinstance(name, str):
+        raw = str(name).encode("utf-8", "surrogateescape")
+    else:
+        raw = as_bytes(name, what=what)
+    if not least <= len(raw) <= most:
+        raise ObjectLimitError(f"a {what} has {least} to {most} bytes", length=len(raw))
+    return raw
+
+
+def name_text(raw: bytes) -> str:
+    """Return a name as text, from which ``name_bytes`` makes the same bytes."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def object_key(tag: str, bucket: Name, key: Name) -> ObjectKey:
+    """Return the key of an object. Raises like ``name_bytes``."""
+    return ObjectKey(tag.encode(), name_bytes(bucket, what="bucket"), name_bytes(key, what="key"))
+
+
+def hash_of(value: bytes, metadata: bytes) -> bytes:
+    """BLAKE2b of 8 bytes, of the metadata after its length and of the value."""
+    found = blake2b(_LENGTH.pack(len(metadata)), digest_size=HASH_BYTES)
+    found.update(metadata)
+    found.update(value)
+    return found.digest()
+
+
+def check_expected(expected: Expected | SupportsIndex) -> Expected:
+    """Return what an object must be. Raises ``TypeError`` for what is no SQN."""
+    if expected is Unset.ANY or expected is None:
+        return expected
+    return whole_number(expected, what="expected")
+
+
+def put_request(
+    key: ObjectKey,
+    value: BytesLike,
+    *,
+    metadata: BytesLike = b"",
+    index: Terms | None = None,
+    specs: Iterable[Spec] | None = None,
+    expected: Expected | SupportsIndex = Unset.ANY,
+    ttl_s: SupportsIndex | None = None,
+    value_hash: BytesLike | None = None,
+) -> PutRequest:
+    """Return what a put asks for.
+
+    Raises:
+        ObjectLimitError: a part is too long.
+        TypeError, ValueError: an argument is something else.
+    """
+    raw = as_bytes(value, what="value")
+    noted = as_bytes(metadata, what="metadata")
+    if len(raw) > VALUE_BYTES_MAX:
+        raise ObjectLimitError(f"a value has at most {VALUE_BYTES_MAX} bytes", length=len(raw))
+    if len(noted) > METADATA_BYTES_MAX:
+        raise ObjectLimitError(
+            f"metadata has at most {METADATA_BYTES_MAX} bytes", length=len(noted)
+        )
+    entries: tuple[IndexEntry, ...] | None = None
+    added, removed = frozenset[IndexEntry](), frozenset[IndexEntry]()
+    if specs is None:
+        entries = index_entries(index)
+        check_index(key, entries)
+    elif index is not None:
+        raise ValueError("an index is given as a whole or by specs, not both")
+    else:
+        added, removed = spec_entries(specs)
+    if value_hash is None:
+        hashed = hash_of(raw, noted)
+    else:
+        hashed = as_bytes(value_hash, what="value_hash")
+        if len(hashed) != HASH_BYTES:
+            raise ValueError(f"a value hash has {HASH_BYTES} bytes, not {len(hashed)}")
+    seconds = None if ttl_s is None else whole_number(ttl_s, what="ttl_s")
+    if seconds is not None and not 1 <= seconds <= TTL_S_MAX:
+        raise ValueError(f"ttl_s is 1 to {TTL_S_MAX} seconds, not {seconds}")
+    return PutRequest(
+        key=key,
+        value=raw,
+        value_crc=encode_value_sum(raw),
+        value_hash=hashed,
+        metadata=noted,
+        index=entries,
+        added=added,
+        removed=removed,
+        expected=check_expected(expected),
+        ttl_s=seconds,
+    )
+
+
+def index_entries(index: Terms | None) -> tuple[IndexEntry, ...]:
+    """Return the entries of an index, in order, each once. Raises like ``name_bytes``."""
+    if not index:
+        return ()
+    found = {_entry(field, term) for field, terms in index.items() for term in _terms(field, terms)}
+    return tuple(sorted(found))
+
+
+def _terms(field: Name, terms: Iterable[Name]) -> Iterable[Name]:
+    if isinstance(terms, str | bytes):
+        raise TypeError(f"terms of {field!r} are a list of them, not one")
+    return terms
+
+
+def _entry(field: Name, term: Name) -> IndexEntry:
+    return IndexEntry(
+        name_bytes(field, what="field", most=FIELD_BYTES_MAX),
+        name_bytes(term, what="term", least=0),
+    )
+
+
+def spec_entries(specs: Iterable[Spec]) -> tuple[frozenset[IndexEntry], frozenset[IndexEntry]]:
+    """Return what specs add and what they remove; a later spec of the same entry wins.
+
+    Raises:
+        ValueError: a spec is neither ``add`` nor ``remove``.
+    """
+    last: dict[IndexEntry, str] = {}
+    for spec in specs:
+        verb, field, term = spec
+        if verb not in ("add", "remove"):
+            raise ValueError(f"a spec is 'add' or 'remove', not {verb!r}")
+        last[_entry(field, term)] = verb
+    return (
+        frozenset(entry for entry, verb in last.items() if verb == "add"),
+        frozenset(entry for entry, verb in last.items() if verb == "remove"),
+    )
+
+
+def check_index(key: ObjectKey, entries: Iterable[IndexEntry]) -> None:
+    """Refuse more than the index rows of an object may have. Raises ``ObjectLimitError``."""
+    size = sum(map(len, index_keys(key, entries)))
+    if size > INDEX_BYTES_MAX:
+        raise ObjectLimitError(
+            f"keys of the index rows of an object have at most {INDEX_BYTES_MAX} bytes",
+            length=size,
+        )

@@ -1,0 +1,240 @@
+"""What a request does to an object: a record, rows, and what its caller is told. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from siltstone.core.errors import ConditionFailedError, SiltstoneError
+from siltstone.core.records.table_record import ENTRY_BYTES
+from siltstone.objects.changes import (
+    DeleteRequest,
+    Expected,
+    PutRequest,
+    ReapRequest,
+    Request,
+    Unset,
+    check_index,
+    hash_of,
+    name_text,
+)
+from siltstone.objects.errors import ObjectLimitError
+from siltstone.objects.records.footer import HeaderNote, key_hash
+from siltstone.objects.records.head import Head, encode_head
+from siltstone.objects.records.keys import ObjectKey, expiry_key, head_key, index_keys
+from siltstone.objects.records.space_rows import encode_index_entry
+from siltstone.objects.records.value_record import RecordHeader, ValueKind, encode_header
+
+EXPIRES_S_MAX: Final = 2**32 - 2
+_NO_VALUE: Final = (b"", b"")
+
+
+class SqnIs(NamedTuple):
+    """The condition that a ``ConditionFailedError`` of a keyspace names.
+
+    Attributes:
+        bucket: of the object.
+        key: of the object.
+        sqn: what it must have; ``None`` means that the object must be absent.
+    """
+
+    bucket: str
+    key: str
+    sqn: int | None
+
+
+class RecordPlace(NamedTuple):
+    """Where the next record goes.
+
+    Attributes:
+        sqn: number of the change.
+        number: of the active value segment.
+        offset: where the record begins in it.
+    """
+
+    sqn: int
+    number: int
+    offset: int
+
+
+class LedgerRow(NamedTuple):
+    """A change of a row of the ledger; ``value`` is ``None`` when it is removed."""
+
+    key: bytes
+    value: bytes | None
+
+
+class ObjectChange(NamedTuple):
+    """What a request does.
+
+    Attributes:
+        parts: bytes of the record, to be joined; none when only rows change.
+        note: what the footer takes of it; ``None`` without a record.
+        rows: of the ledger, in order.
+        head: of the object afterwards; ``None`` when it is absent.
+        replaced: SQN of what was visible before; ``None`` for nothing.
+        size: about how many bytes it takes of a frame.
+    """
+
+    parts: tuple[bytes, ...]
+    note: HeaderNote | None
+    rows: list[LedgerRow]
+    head: Head | None
+    replaced: int | None
+    size: int
+
+
+Refusal = SiltstoneError
+"""Why a request does nothing; an object that is to be deleted and is absent is ``None``."""
+
+
+def evaluate(
+    request: Request, old: Head | None, place: RecordPlace, now_ms: int
+) -> ObjectChange | Refusal | None:
+    """Return what a request does to an object.
+
+    Args:
+        request: what is asked for.
+        old: the object's head, expired or not; ``None`` when it has none.
+        place: where a record of it goes.
+        now_ms: milliseconds since 1970.
+
+    Returns:
+        The change; why there is none; or ``None`` when there is nothing to do.
+    """
+    visible = old if old is not None and old.is_visible(now_ms / 1000) else None
+    if type(request) is PutRequest:
+        failed = _failed(request.key, request.expected, visible)
+        return failed or _put(request, old, visible, place, now_ms)
+    if type(request) is DeleteRequest:
+        failed = _failed(request.key, request.expected, visible)
+        if failed is not None or visible is None:
+            return failed
+        return _delete(request.key, visible, place, now_ms)
+    assert type(request) is ReapRequest
+    return _reap(request, old)
+
+
+def _failed(key: ObjectKey, expected: Expected, visible: Head | None) -> Refusal | None:
+    if expected is Unset.ANY:
+        return None
+    current = None if visible is None else visible.sqn
+    if current == expected:
+        return None
+    condition = SqnIs(name_text(key.bucket), name_text(key.key), expected)
+    return ConditionFailedError(condition=condition, current=current)
+
+
+def _put(
+    request: PutRequest, old: Head | None, visible: Head | None, place: RecordPlace, now_ms: int
+) -> ObjectChange | Refusal:
+    key = request.key
+    before = () if visible is None else visible.entries
+    index = request.index
+    if index is None:
+        index = tuple(sorted(request.added.union(before) - request.removed))
+        try:
+            check_index(key, index)
+        except ObjectLimitError as error:
+            return error
+    expires_s = 0
+    if request.ttl_s is not None:
+        expires_s = min(now_ms // 1000 + request.ttl_s, EXPIRES_S_MAX)
+    previous = 0 if old is None else old.sqn
+    stored = len(request.value)
+    header = RecordHeader(
+        kind=ValueKind.STANDARD,
+        sqn=place.sqn,
+        previous=previous,
+        modified_ms=now_ms,
+        size=stored,
+        value_hash=request.value_hash,
+        expires_s=expires_s,
+        key=key,
+        entries=index,
+        metadata=request.metadata,
+        stored=stored,
+    )
+    raw = encode_header(header)
+    length = len(raw) + stored + len(request.value_crc)
+    head = Head(
+        sqn=place.sqn,
+        previous=previous,
+        number=place.number,
+        offset=place.offset,
+        length=length,
+        size=stored,
+        value_hash=request.value_hash,
+        modified_ms=now_ms,
+        expires_s=expires_s,
+        entries=index,
+        metadata=request.metadata,
+    )
+    rows = _rows(key, old, head)
+    return ObjectChange(
+        parts=(raw, request.value, request.value_crc),
+        note=HeaderNote(raw, place.sqn, key_hash(key), length),
+        rows=rows,
+        head=head,
+        replaced=None if visible is None else visible.sqn,
+        size=length + _size(rows),
+    )
+
+
+def _delete(key: ObjectKey, old: Head, place: RecordPlace, now_ms: int) -> ObjectChange:
+    header = RecordHeader(
+        kind=ValueKind.TOMBSTONE,
+        sqn=place.sqn,
+        previous=old.sqn,
+        modified_ms=now_ms,
+        size=0,
+        value_hash=hash_of(*_NO_VALUE),
+        expires_s=0,
+        key=key,
+        entries=(),
+        metadata=b"",
+        stored=0,
+    )
+    raw = encode_header(header)
+    rows = _rows(key, old, None)
+    return ObjectChange(
+        parts=(raw,),
+        note=HeaderNote(raw, place.sqn, key_hash(key), len(raw)),
+        rows=rows,
+        head=None,
+        replaced=old.sqn,
+        size=len(raw) + _size(rows),
+    )
+
+
+def _reap(request: ReapRequest, old: Head | None) -> ObjectChange | None:
+    """What has expired goes from the ledger, without a record: its own says when it expires."""
+    if old is None or old.expires_s != request.expires_s:
+        row = LedgerRow(expiry_key(request.key, request.expires_s), None)
+        return ObjectChange((), None, [row], old, None, _size([row]))
+    rows = _rows(request.key, old, None)
+    return ObjectChange((), None, rows, None, None, _size(rows))
+
+
+def _rows(key: ObjectKey, old: Head | None, new: Head | None) -> list[LedgerRow]:
+    """Rows that differ between what an object was and what it becomes."""
+    rows = [LedgerRow(head_key(key), None if new is None else encode_head(new))]
+    before = _found_by(key, old)
+    after = _found_by(key, new)
+    rows += [LedgerRow(row_key, None) for row_key in before if row_key not in after]
+    rows += [LedgerRow(*row) for row in after.items() if before.get(row[0]) != row[1]]
+    return rows
+
+
+def _found_by(key: ObjectKey, head: Head | None) -> dict[bytes, bytes]:
+    """The rows by which an object is found: of its index entries, and of its end."""
+    if head is None or not (head.entries or head.expires_s):
+        return {}
+    value = encode_index_entry(head.expires_s)
+    found = dict.fromkeys(index_keys(key, head.entries), value)
+    if head.expires_s:
+        found[expiry_key(key, head.expires_s)] = b""
+    return found
+
+
+def _size(rows: list[LedgerRow]) -> int:
+    return sum(ENTRY_BYTES + len(key) + len(value or b"") for key, value in rows)

@@ -1,0 +1,133 @@
+"""A keyspace as blocking applications hold it: the verbs of ``AsyncKeyspace``, for any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from siltstone.objects.async_keyspace import (
+    STANDARD,
+    AsyncKeyspace,
+    create_async,
+    names_async,
+    open_async,
+)
+from siltstone.objects.changes import Expected, Name, Spec, Terms, Unset, put_request
+from siltstone.objects.object_views import ObjectHead, StoredObject, public_head
+from siltstone.store.blocking.background_loop import BackgroundLoop, awaited
+from siltstone.store.handles.unpicklable import LivingHandle
+from siltstone.store.store import parts_of
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from siltstone.core.bytes_like import BytesLike
+    from siltstone.objects.batches import PutResult
+    from siltstone.store.store import Store
+
+
+class Keyspace(LivingHandle):
+    """A handle to a keyspace, for any thread; ``create`` and ``open`` make one.
+
+    Its store closes it. See ``AsyncKeyspace``.
+    """
+
+    __slots__ = ("_keyspace", "_loop")
+
+    def __init__(self, loop: BackgroundLoop, keyspace: AsyncKeyspace) -> None:
+        self._loop = loop
+        self._keyspace = keyspace
+
+    def __repr__(self) -> str:
+        return f"Keyspace({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The keyspace's name."""
+        return self._keyspace.name
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """By tag what value compaction keeps of changes that were replaced."""
+        return self._keyspace.tags
+
+    def put(
+        self,
+        bucket: Name,
+        key: Name,
+        value: BytesLike,
+        *,
+        tag: str = STANDARD,
+        metadata: BytesLike = b"",
+        index: Terms | None = None,
+        specs: Iterable[Spec] | None = None,
+        expected: Expected | SupportsIndex = Unset.ANY,
+        ttl_s: SupportsIndex | None = None,
+        value_hash: BytesLike | None = None,
+    ) -> PutResult:
+        """Set an object, durably. See ``AsyncKeyspace.put``."""
+        request = put_request(
+            self._keyspace.key_of(tag, bucket, key),
+            value,
+            metadata=metadata,
+            index=index,
+            specs=specs,
+            expected=expected,
+            ttl_s=ttl_s,
+            value_hash=value_hash,
+        )
+        return self._loop.run(awaited(partial(self._keyspace.put_now, request)))
+
+    def delete(
+        self,
+        bucket: Name,
+        key: Name,
+        *,
+        tag: str = STANDARD,
+        expected: Expected | SupportsIndex = Unset.ANY,
+    ) -> int | None:
+        """Remove an object; return the SQN of that, ``None`` when it was absent."""
+        call = partial(self._keyspace.delete, bucket, key, tag=tag, expected=expected)
+        return self._loop.run(awaited(call))
+
+    def head(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> ObjectHead | None:
+        """Return what is known of an object, ``None`` when it is absent or has expired.
+
+        The row is read by this thread, as it is acknowledged at this moment.
+        """
+        self._loop.check_caller()
+        found = self._keyspace.key_of(tag, bucket, key)
+        seen = self._keyspace.head_now(found)
+        if seen is None:
+            return self._loop.run(self._keyspace.head(bucket, key, tag=tag))
+        return None if seen[0] is None else public_head(found, seen[0])
+
+    def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
+        """Return an object with its value, ``None`` when it is absent or has expired.
+
+        See ``AsyncKeyspace.get``.
+        """
+        return self._loop.run(self._keyspace.get(bucket, key, tag=tag))
+
+    def reap(self) -> int:
+        """Remove now what has expired. See ``AsyncKeyspace.reap``."""
+        return self._loop.run(self._keyspace.reap())
+
+
+def create(store: Store, name: str, *, tags: Mapping[str, str] | None = None) -> Keyspace:
+    """Make a keyspace in an open store, and open it. See ``create_async``."""
+    loop, inner = parts_of(store)
+    return Keyspace(loop, loop.run(create_async(inner, name, tags=tags)))
+
+
+def open(store: Store, name: str) -> Keyspace:
+    """Open a keyspace of an open store. See ``open_async``."""
+    loop, inner = parts_of(store)
+    return Keyspace(loop, loop.run(open_async(inner, name)))
+
+
+def names(store: Store) -> Iterator[str]:
+    """Yield the names of the keyspaces of an open store, in the order of their bytes."""
+    loop, inner = parts_of(store)
+    return loop.iterate(lambda: names_async(inner))

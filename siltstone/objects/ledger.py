@@ -1,0 +1,91 @@
+"""The ledger of an open keyspace: its rows, decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from siltstone.objects.names import SpaceNames
+from siltstone.objects.records.head import Head, decode_head
+from siltstone.objects.records.keys import (
+    MANIFEST,
+    SPACE,
+    STATE,
+    ObjectKey,
+    first_sqn_of,
+    head_key,
+)
+from siltstone.objects.records.space_rows import (
+    ManifestRow,
+    Space,
+    SpaceState,
+    decode_manifest_row,
+    decode_space,
+    decode_state,
+)
+from siltstone.store.handles.async_table import AsyncTable, value_of
+
+if TYPE_CHECKING:
+    from siltstone.container.models.segments import TableValue
+    from siltstone.store.async_store import AsyncStore
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """The state of a keyspace, and the table version that wrote it."""
+
+    state: SpaceState
+    version: int
+
+
+class Ledger:
+    """Looks into the table of one keyspace."""
+
+    def __init__(self, store: AsyncStore, names: SpaceNames) -> None:
+        self._names = names
+        self._table: AsyncTable = store.table(names.ledger)
+
+    async def space(self) -> Space | None:
+        """What the keyspace is; ``None`` where there is none.
+
+        Raises:
+            TableNotFoundError: there is none.
+        """
+        found = await self._table.get(SPACE)
+        return None if found is None else decode_space(found.value, where=self._names.name)
+
+    async def state(self) -> Versioned | None:
+        """What the next batch begins with."""
+        found = await self._table.get(STATE)
+        if found is None:
+            return None
+        return Versioned(decode_state(found.value, where=self._names.name), found.version)
+
+    async def manifest(self) -> list[ManifestRow]:
+        """The value segments, in the order of their SQNs."""
+        rows = []
+        async for key, found in self._table.scan(MANIFEST, bytes((MANIFEST[0] + 1,))):
+            rows.append(decode_manifest_row(first_sqn_of(key), found.value, where=self._names.name))
+        return rows
+
+    def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
+        """The head of an object, expired or not, on any thread.
+
+        Returns:
+            ``None`` when only the store's loop can tell.
+        """
+        row_key = head_key(key)
+        found = value_of(self._table, row_key)
+        return None if found is None else (_head(row_key, found[0]),)
+
+    async def head(self, key: ObjectKey) -> Head | None:
+        """The head of an object, expired or not."""
+        found = self.head_now(key)
+        if found is not None:
+            return found[0]
+        row_key = head_key(key)
+        return _head(row_key, await self._table.get(row_key))
+
+
+def _head(row_key: bytes, found: TableValue | None) -> Head | None:
+    return None if found is None else decode_head(found.value, where=row_key.hex())

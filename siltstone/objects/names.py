@@ -1,0 +1,71 @@
+"""Where a keyspace lies in its store: the names of its table and of its segments.
+
+All have one ``{tag}``, so they are in one container, in which commits are atomic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from siltstone.objects.errors import KeyspaceNameError
+
+PREFIX: Final = "objects/"
+NAME_BYTES_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceNames:
+    """The names of one keyspace.
+
+    Attributes:
+        name: of the keyspace.
+    """
+
+    name: str
+
+    @property
+    def ledger(self) -> str:
+        """Name of its table."""
+        return f"{PREFIX}{{{self.name}}}/ledger"
+
+    @property
+    def values(self) -> str:
+        """What the names of its value segments begin with."""
+        return f"{PREFIX}{{{self.name}}}/values/"
+
+    def value_segment(self, number: int) -> str:
+        """Name of the value segment of this number."""
+        return f"{self.values}{number:08d}"
+
+    def number_of(self, segment: str) -> int | None:
+        """Number of the value segment of this name; ``None`` if it is none."""
+        digits = segment.removeprefix(self.values)
+        return int(digits) if digits.isdecimal() and digits.isascii() else None
+
+
+def space_names(name: str) -> SpaceNames:
+    """Return the names of a keyspace.
+
+    Raises:
+        KeyspaceNameError: no keyspace can have this name.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a keyspace is text, not {type(name).__name__}")
+    if not name or not name.isprintable() or set(name) & set("{}/"):
+        raise KeyspaceNameError(
+            "a keyspace's name is printable, not empty, and holds no braces and no slash",
+            keyspace=name,
+        )
+    if len(name.encode()) > NAME_BYTES_MAX:
+        raise KeyspaceNameError(
+            f"a keyspace's name has at most {NAME_BYTES_MAX} bytes", keyspace=name
+        )
+    return SpaceNames(name)
+
+
+def name_in(ledger: str) -> str | None:
+    """Return the name of the keyspace whose table this is; ``None`` if it is none's."""
+    if ledger.startswith(f"{PREFIX}{{") and ledger.endswith("}/ledger"):
+        return ledger[len(PREFIX) + 1 : -len("}/ledger")]
+    return None

@@ -1,0 +1,128 @@
+"""The head: what is known of an object without its value. The value of a ledger row.
+
+Layout, little-endian::
+
+    kind: u8 = 1
+    version: u8 = 1
+    flags: u8 = 0
+    reserved: u8 = 0
+    sqn: u64
+    previous: u64         SQN of what it replaced; 0 for nothing
+    number: u32           value segment of the record
+    offset: u64           where the record begins in it
+    length: u32           bytes of the record
+    size: u64             bytes of the value
+    value_hash: bytes[8]
+    modified_ms: u64      milliseconds since 1970
+    expires_s: u32        seconds since 1970; 0 for never
+    entries: u16          index entries, the whole set
+    entry[entries]:
+        field_length: u8
+        term_length: u16
+        field, term: bytes
+    metadata: bytes       the rest
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from siltstone.core.errors import CorruptDataError, FormatError
+from siltstone.objects.records.keys import IndexEntry
+
+KIND: Final = 1
+VERSION: Final = 1
+_FIXED: Final = struct.Struct("<BBBBQQIQIQ8sQIH")
+_ENTRY: Final = struct.Struct("<BH")
+
+
+class Head(NamedTuple):
+    """A head as the ledger has it.
+
+    Attributes:
+        sqn: number of the change that made the object what it is.
+        previous: SQN of what that replaced; 0 for nothing.
+        number: number of the value segment with the record.
+        offset: where the record begins in it.
+        length: bytes of the record.
+        size: bytes of the value.
+        value_hash: 8 bytes.
+        modified_ms: milliseconds since 1970.
+        expires_s: seconds since 1970; 0 for never.
+        entries: all its index entries, in order.
+        metadata: what the caller noted.
+    """
+
+    sqn: int
+    previous: int
+    number: int
+    offset: int
+    length: int
+    size: int
+    value_hash: bytes
+    modified_ms: int
+    expires_s: int
+    entries: tuple[IndexEntry, ...]
+    metadata: bytes
+
+    def is_visible(self, now_s: float) -> bool:
+        """Whether it has not expired at ``now_s``, seconds since 1970."""
+        return not self.expires_s or now_s < self.expires_s
+
+
+def encode_head(head: Head) -> bytes:
+    """Encode the value of the row."""
+    fixed = _FIXED.pack(KIND, VERSION, 0, 0, *head[:9], len(head.entries))
+    if not head.entries:
+        return fixed + head.metadata
+    parts = [fixed]
+    for field, term in head.entries:
+        parts += (_ENTRY.pack(len(field), len(term)), field, term)
+    parts.append(head.metadata)
+    return b"".join(parts)
+
+
+def decode_head(value: bytes, *, where: str) -> Head:
+    """Decode the value of the row of the object ``where`` names.
+
+    Raises:
+        CorruptDataError: damaged.
+        FormatError: of another kind or version.
+    """
+    if len(value) < _FIXED.size:
+        raise CorruptDataError("head is cut", where=where)
+    fields = _FIXED.unpack_from(value)
+    kind, version, flags, reserved = fields[:4]
+    sqn, previous, number, offset, length, size, value_hash, modified_ms = fields[4:12]
+    expires_s, count = fields[12:]
+    if kind != KIND or flags or reserved:
+        raise FormatError("head of an unknown kind", where=where, kind=kind, flags=flags)
+    if version != VERSION:
+        raise FormatError.of_version("head", version, VERSION, where=where)
+    position = _FIXED.size
+    index = []
+    for _ in range(count):
+        if position + _ENTRY.size > len(value):
+            raise CorruptDataError("head is cut", where=where)
+        field_length, term_length = _ENTRY.unpack_from(value, position)
+        position += _ENTRY.size
+        field = value[position : position + field_length]
+        position += field_length
+        index.append(IndexEntry(field, value[position : position + term_length]))
+        position += term_length
+    if position > len(value):
+        raise CorruptDataError("head is cut", where=where)
+    return Head(
+        sqn=sqn,
+        previous=previous,
+        number=number,
+        offset=offset,
+        length=length,
+        size=size,
+        value_hash=value_hash,
+        modified_ms=modified_ms,
+        expires_s=expires_s,
+        entries=tuple(index),
+        metadata=value[position:],
+    )

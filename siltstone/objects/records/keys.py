@@ -1,0 +1,151 @@
+"""Keys of the rows of a ledger: bytes that order as their parts do.
+
+Layout::
+
+    01                                          space: what the keyspace is
+    02                                          state: what the next batch begins with
+    03 first_sqn:u64                            manifest: a value segment
+    08 expires_s:u32, tag, bucket, key, subkey  an object that expires
+    10 tag, bucket, key, subkey                 head
+    20 bucket, field, term, tag, key            index entry
+
+Numbers are big-endian. A part ends with ``00 01``, and each ``00`` in it is ``00 ff``: so a part
+that is the beginning of another comes before it, and parts are told apart.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from siltstone.core.errors import CorruptDataError
+
+SPACE: Final = b"\x01"
+STATE: Final = b"\x02"
+MANIFEST: Final = b"\x03"
+EXPIRY: Final = b"\x08"
+HEAD: Final = b"\x10"
+INDEX: Final = b"\x20"
+
+_END: Final = b"\0\x01"
+_NUL: Final = b"\0\xff"
+_U32: Final = struct.Struct(">I")
+_U64: Final = struct.Struct(">Q")
+
+
+class ObjectKey(NamedTuple):
+    """What an object is known by.
+
+    Attributes:
+        tag: of its kind, such as ``o``.
+        bucket: of it.
+        key: its name in the bucket.
+        subkey: empty but for entries of keyspaces that have heads only.
+    """
+
+    tag: bytes
+    bucket: bytes
+    key: bytes
+    subkey: bytes = b""
+
+
+class IndexEntry(NamedTuple):
+    """A term under which an object is found.
+
+    Attributes:
+        field: name of the index.
+        term: what it is ordered by.
+    """
+
+    field: bytes
+    term: bytes
+
+
+def escaped(part: bytes) -> bytes:
+    """A part of a key, with its end."""
+    return (part.replace(b"\0", _NUL) if b"\0" in part else part) + _END
+
+
+@lru_cache(maxsize=1_024)
+def _leading(first: bytes, second: bytes) -> bytes:
+    """Two escaped parts: those that many objects have in common."""
+    return escaped(first) + escaped(second)
+
+
+def suffix(key: ObjectKey) -> bytes:
+    """The parts of an object's key, as rows of all kinds have them."""
+    return _leading(key.tag, key.bucket) + escaped(key.key) + escaped(key.subkey)
+
+
+def head_key(key: ObjectKey) -> bytes:
+    """Key of an object's head."""
+    return HEAD + suffix(key)
+
+
+def index_keys(key: ObjectKey, entries: Iterable[IndexEntry]) -> list[bytes]:
+    """Keys of the rows by which an object is found under terms."""
+    bucket, end = key.bucket, escaped(key.tag) + escaped(key.key)
+    return [
+        b"".join((INDEX, _leading(bucket, field), escaped(term), end)) for field, term in entries
+    ]
+
+
+def expiry_key(key: ObjectKey, expires_s: int) -> bytes:
+    """Key of the row by which an object is found when it expires, seconds since 1970."""
+    return EXPIRY + _U32.pack(expires_s) + suffix(key)
+
+
+def expired_until(now_s: int) -> bytes:
+    """The key after all rows of what has expired at ``now_s``."""
+    return EXPIRY + _U32.pack(min(now_s + 1, 2**32 - 1))
+
+
+def manifest_key(first_sqn: int) -> bytes:
+    """Key of the row of the value segment that begins with this SQN."""
+    return MANIFEST + _U64.pack(first_sqn)
+
+
+def first_sqn_of(row_key: bytes) -> int:
+    """The SQN in a key that ``manifest_key`` made. Raises ``CorruptDataError``."""
+    if len(row_key) != 1 + _U64.size:
+        raise CorruptDataError("key of a manifest row has another length", where=row_key.hex())
+    number: int = _U64.unpack_from(row_key, 1)[0]
+    return number
+
+
+def decode_head_key(row_key: bytes) -> ObjectKey:
+    """The object that a head belongs to. Raises ``CorruptDataError``."""
+    return ObjectKey(*_parts(row_key, 1, 4))
+
+
+def decode_expiry_key(row_key: bytes) -> tuple[int, ObjectKey]:
+    """When an object expires, seconds since 1970, and which one. Raises ``CorruptDataError``."""
+    parts = _parts(row_key, 1 + _U32.size, 4)
+    return _U32.unpack_from(row_key, 1)[0], ObjectKey(*parts)
+
+
+def decode_index_key(row_key: bytes) -> tuple[IndexEntry, ObjectKey]:
+    """An entry of an index and the object that it finds. Raises ``CorruptDataError``."""
+    bucket, field, term, tag, key = _parts(row_key, 1, 5)
+    return IndexEntry(field, term), ObjectKey(tag, bucket, key)
+
+
+def _parts(row_key: bytes, start: int, count: int) -> list[bytes]:
+    parts: list[bytes] = []
+    position = start
+    while len(parts) < count:
+        end = row_key.find(_END, position)
+        if end < 0:
+            raise CorruptDataError("key of a row has too few parts", where=row_key.hex())
+        parts.append(row_key[position:end].replace(_NUL, b"\0"))
+        position = end + len(_END)
+    if position != len(row_key):
+        raise CorruptDataError("key of a row has too many parts", where=row_key.hex())
+    return parts
+
+
+def after_prefix(prefix: bytes) -> bytes:
+    """The first key after all that begin with ``prefix``, which ends with an escaped part."""
+    return prefix[:-1] + bytes((prefix[-1] + 1,))

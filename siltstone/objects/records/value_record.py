@@ -1,0 +1,253 @@
+"""A record of the value log: one change of one object, with the value if it has one.
+
+Layout, little-endian::
+
+    kind: u8              1 = standard | 2 = key-delta (no value) | 3 = tombstone (no value)
+    version: u8 = 1
+    flags: u8             0 = the value as it was given
+    tag_length: u8
+    header_length: u32    bytes from the beginning to the end of header_crc
+    stored_length: u32    bytes of the value as they are here; 0 without one
+    sqn: u64
+    previous: u64         SQN of what this change replaced; 0 for nothing
+    modified_ms: u64      milliseconds since 1970
+    size: u64             bytes of the value
+    value_hash: bytes[8]
+    expires_s: u32        seconds since 1970; 0 for never
+    bucket_length: u16
+    key_length: u16
+    subkey_length: u16
+    entries: u16          index entries, the whole set
+    metadata_length: u32
+    tag, bucket, key, subkey: bytes
+    entry[entries]:
+        field_length: u8
+        term_length: u16
+        field, term: bytes
+    metadata: bytes
+    header_crc: u32       CRC32C of everything before
+    value: bytes[stored_length]        standard only
+    value_crc: u32                     standard only: CRC32C of these bytes
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from siltstone.core.checksums import crc32c
+from siltstone.core.constants import Buffer
+from siltstone.core.errors import CorruptDataError, FormatError
+from siltstone.objects.records.keys import IndexEntry, ObjectKey
+from siltstone.objects.records.limits import HEADER_BYTES_MAX
+
+VERSION: Final = 1
+_FIXED: Final = struct.Struct("<BBBBIIQQQQ8sIHHHHI")
+_ENTRY: Final = struct.Struct("<BH")
+_U32: Final = struct.Struct("<I")
+
+FIXED_BYTES: Final = _FIXED.size
+"""Bytes of a header that say how long it is."""
+
+_HEADER_MIN: Final = FIXED_BYTES + _U32.size
+
+
+class ValueKind(IntEnum):
+    """What a record is. Numbers are persisted and never change."""
+
+    STANDARD = 1
+    KEY_DELTA = 2
+    TOMBSTONE = 3
+
+
+class RecordHeader(NamedTuple):
+    """A record without its value.
+
+    Attributes:
+        kind: what it is.
+        sqn: number of the change.
+        previous: SQN of what it replaced; 0 for nothing.
+        modified_ms: when it was made, milliseconds since 1970.
+        size: bytes of the value.
+        value_hash: 8 bytes, of value and metadata or as the caller gave it.
+        expires_s: seconds since 1970; 0 for never.
+        key: the object.
+        entries: all its index entries, in order.
+        metadata: what the caller noted.
+        stored: bytes of the value as they are in the record.
+    """
+
+    kind: ValueKind
+    sqn: int
+    previous: int
+    modified_ms: int
+    size: int
+    value_hash: bytes
+    expires_s: int
+    key: ObjectKey
+    entries: tuple[IndexEntry, ...]
+    metadata: bytes
+    stored: int
+
+    @property
+    def length(self) -> int:
+        """Bytes of the header with its sum."""
+        entries = sum(_ENTRY.size + len(field) + len(term) for field, term in self.entries)
+        return _HEADER_MIN + sum(map(len, self.key)) + entries + len(self.metadata)
+
+    @property
+    def record_length(self) -> int:
+        """Bytes of the record."""
+        value = self.stored + _U32.size if self.kind is ValueKind.STANDARD else 0
+        return self.length + value
+
+
+def encode_header(header: RecordHeader) -> bytes:
+    """Encode a header with its sum."""
+    key, index = header.key, header.entries
+    parts = [b"".join(key)]
+    for field, term in index:
+        parts += (_ENTRY.pack(len(field), len(term)), field, term)
+    parts.append(header.metadata)
+    body = b"".join(parts)
+    fixed = _FIXED.pack(
+        header.kind,
+        VERSION,
+        0,
+        len(key.tag),
+        _HEADER_MIN + len(body),
+        header.stored,
+        header.sqn,
+        header.previous,
+        header.modified_ms,
+        header.size,
+        header.value_hash,
+        header.expires_s,
+        len(key.bucket),
+        len(key.key),
+        len(key.subkey),
+        len(index),
+        len(header.metadata),
+    )
+    head = fixed + body
+    return head + _U32.pack(crc32c(head))
+
+
+def encode_value_sum(value: Buffer) -> bytes:
+    """What follows the value of a standard record: its sum."""
+    return _U32.pack(crc32c(value))
+
+
+def header_length(data: Buffer, offset: int, *, where: str) -> int:
+    """Bytes of the header that begins at ``offset``, of which ``FIXED_BYTES`` are there.
+
+    They are not verified: ``decode_header`` does that.
+
+    Raises:
+        CorruptDataError: no header has this length.
+    """
+    length: int = _U32.unpack_from(data, offset + 4)[0]
+    if not _HEADER_MIN <= length <= HEADER_BYTES_MAX:
+        raise CorruptDataError("record has an impossible header", where=where, at=offset)
+    return length
+
+
+def decode_header(data: Buffer, offset: int = 0, *, where: str) -> RecordHeader:
+    """Decode and verify the header that begins at ``offset``; what follows it is ignored.
+
+    Raises:
+        CorruptDataError: there is no whole header, or it does not match its sum.
+        FormatError: a whole header of an unknown kind or version.
+    """
+    view = memoryview(data)[offset:]
+    if len(view) < _HEADER_MIN:
+        raise CorruptDataError("record is cut", where=where, at=offset)
+    length = header_length(view, 0, where=where)
+    if len(view) < length:
+        raise CorruptDataError("record is cut", where=where, at=offset)
+    end = length - _U32.size
+    if crc32c(view[:end]) != _U32.unpack_from(view, end)[0]:
+        raise CorruptDataError("record does not match its sum", where=where, at=offset)
+    fields = _FIXED.unpack_from(view)
+    kind, version, flags, tag_length = fields[:4]
+    if version != VERSION:
+        raise FormatError.of_version("value record", version, VERSION, where=where)
+    if flags or kind not in ValueKind.__members__.values():
+        raise FormatError("value record of an unknown kind", where=where, kind=kind, flags=flags)
+    body = bytes(view[FIXED_BYTES:end])
+    return _header(ValueKind(kind), fields, tag_length, body, where)
+
+
+def _header(
+    kind: ValueKind,
+    fields: tuple[int, ...],
+    tag_length: int,
+    body: bytes,
+    where: str,
+) -> RecordHeader:
+    _, _, _, _, _, stored, sqn, previous, modified_ms, size, value_hash, expires_s = fields[:12]
+    bucket_length, key_length, subkey_length, count, metadata_length = fields[12:]
+    position = 0
+    names = []
+    for part in (tag_length, bucket_length, key_length, subkey_length):
+        names.append(body[position : position + part])
+        position += part
+    index = []
+    for _ in range(count):
+        if position + _ENTRY.size > len(body):
+            raise CorruptDataError("record has another length than its parts", where=where)
+        field_length, term_length = _ENTRY.unpack_from(body, position)
+        position += _ENTRY.size
+        field = body[position : position + field_length]
+        position += field_length
+        index.append(IndexEntry(field, body[position : position + term_length]))
+        position += term_length
+    if position + metadata_length != len(body):
+        raise CorruptDataError("record has another length than its parts", where=where)
+    return RecordHeader(
+        kind=kind,
+        sqn=sqn,
+        previous=previous,
+        modified_ms=modified_ms,
+        size=size,
+        value_hash=value_hash,  # type: ignore[arg-type]
+        expires_s=expires_s,
+        key=ObjectKey(*names),
+        entries=tuple(index),
+        metadata=body[position:],
+        stored=stored,
+    )
+
+
+def decode_record(data: Buffer, *, where: str) -> tuple[RecordHeader, bytes]:
+    """Decode and verify the one record that ``data`` is; without a value it has an empty one.
+
+    Raises:
+        CorruptDataError: it is not one whole record, or does not match its sums.
+        FormatError: a record of an unknown kind or version.
+    """
+    header = decode_header(data, where=where)
+    if len(memoryview(data)) != header.record_length:
+        raise CorruptDataError("record has another length", where=where)
+    if header.kind is not ValueKind.STANDARD:
+        return header, b""
+    view = memoryview(data)[header.length :]
+    value = bytes(view[: header.stored])
+    if crc32c(value) != _U32.unpack_from(view, header.stored)[0]:
+        raise CorruptDataError("value does not match its sum", where=where)
+    return header, value
+
+
+def headers(data: Buffer, *, where: str) -> Iterator[RecordHeader]:
+    """Yield the headers that ``data`` is made of, one after the other; values are not in it.
+
+    Raises like ``decode_header``.
+    """
+    view = memoryview(data)
+    position = 0
+    while position < len(view):
+        header = decode_header(view, position, where=where)
+        yield header
+        position += header.length

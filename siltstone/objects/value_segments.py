@@ -1,0 +1,217 @@
+"""Value segments: the next one begins when one is full, and a full one gets its footer.
+
+A roll is one commit. The footer follows from the records, so one that a crash cut is finished by
+the next owner, from where it ends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from siltstone.container.models.segments import Put, VersionIs
+from siltstone.core.constants import MIB
+from siltstone.core.environment import Pool
+from siltstone.core.errors import ClosedError, CorruptDataError, FencedError, SiltstoneError
+from siltstone.objects.ledger import Versioned
+from siltstone.objects.records.footer import HeaderNote, encode_footer, note_of
+from siltstone.objects.records.keys import STATE, manifest_key
+from siltstone.objects.records.space_rows import (
+    ManifestRow,
+    SpaceState,
+    ValueStatus,
+    encode_manifest_row,
+    encode_state,
+)
+from siltstone.objects.records.value_record import (
+    FIXED_BYTES,
+    decode_header,
+    header_length,
+)
+
+if TYPE_CHECKING:
+    from siltstone.objects.names import SpaceNames
+    from siltstone.store.async_store import AsyncStore
+    from siltstone.store.handles.async_segment import AsyncSegment
+
+_log = logging.getLogger(__name__)
+
+PIECE_BYTES: Final = 4 * MIB
+"""Read, or appended, at a time."""
+
+DELAY_S: Final = 1.0
+DELAY_MAX_S: Final = 60.0
+
+_POOL: Final = Pool(name="siltstone-footers", threads=1)
+
+
+Begin = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollLimits:
+    """When a value segment takes no more records.
+
+    Attributes:
+        length: it has so many bytes.
+        records: it has so many records.
+    """
+
+    length: int = 256 * MIB
+    records: int = 65_536
+
+
+class ValueSegments:
+    """Begins and ends the value segments of a keyspace. See ``batches.Rolling``.
+
+    Args:
+        store: of the keyspace.
+        names: of the keyspace.
+        limits: when a segment is full.
+        begin: begins work that goes on next to the batches.
+    """
+
+    def __init__(
+        self, store: AsyncStore, names: SpaceNames, limits: RollLimits, begin: Begin
+    ) -> None:
+        self._store = store
+        self._names = names
+        self._limits = limits
+        self._begin = begin
+        self._notes: list[HeaderNote] = []
+        self._since = self._end = 0
+        """Between these offsets of the active segment there are notes of all records."""
+
+    def is_full(self, state: SpaceState) -> bool:
+        """See ``batches.Rolling``."""
+        return state.length >= self._limits.length or state.records >= self._limits.records
+
+    def acknowledged(self, batch: SpaceState, notes: list[HeaderNote]) -> None:
+        """See ``batches.Rolling``."""
+        if batch.length != self._end:  # what is between was acknowledged by nobody, and is there
+            self._notes, self._since = [], batch.length
+        self._notes += notes
+        self._end = batch.length + sum(note.record_length for note in notes)
+
+    async def roll(self, found: Versioned) -> Versioned:
+        """See ``batches.Rolling``.
+
+        Raises:
+            ConditionFailedError: something else wrote to the ledger.
+            SiltstoneError: the store refused; nothing changed, or that is unknown.
+        """
+        state, ledger = found.state, self._names.ledger
+        full = ManifestRow(
+            number=state.number,
+            status=ValueStatus.ROLLING,
+            first_sqn=state.first_sqn,
+            last_sqn=state.next_sqn - 1,
+            length=state.length,
+            records=state.records,
+        )
+        following = SpaceState(
+            next_sqn=state.next_sqn,
+            number=state.next_number,
+            first_sqn=state.next_sqn,
+            length=0,
+            records=0,
+            next_number=state.next_number + 1,
+        )
+        await self._store.create(self._names.value_segment(following.number), exist_ok=True)
+        result = await self._store.commit(
+            [
+                _put(ledger, full),
+                _put(ledger, active_row(following)),
+                Put(ledger, STATE, encode_state(following)),
+            ],
+            [VersionIs(ledger, STATE, found.version)],
+        )
+        notes = self._notes if self._end == state.length else []
+        since = self._since
+        self._notes, self._since, self._end = [], 0, 0
+        self._begin(self._finish(full, notes, since))
+        return Versioned(following, result.version)
+
+    def finish(self, row: ManifestRow) -> None:
+        """Write the footer of a segment that an owner before left without one."""
+        self._begin(self._finish(row, [], row.length))
+
+    async def _finish(self, row: ManifestRow, notes: list[HeaderNote], since: int) -> None:
+        """Write the footer, however often that needs to be tried."""
+        delay_s = DELAY_S
+        while True:
+            try:
+                await self._write_footer(row, notes, since)
+            except (FencedError, ClosedError):
+                return
+            except SiltstoneError as error:
+                segment = self._names.value_segment(row.number)
+                _log.warning("footer of %s: %s", segment, error)
+                await self._store.environment.sleep(delay_s)
+                delay_s = min(2 * delay_s, DELAY_MAX_S)
+            else:
+                return
+
+    async def _write_footer(self, row: ManifestRow, notes: list[HeaderNote], since: int) -> None:
+        segment = self._store.segment(self._names.value_segment(row.number))
+        before = [note async for note in scan(segment, 0, since if notes else row.length)]
+        call = partial(
+            encode_footer, [*before, *notes], start=row.length, as_of=row.as_of, where=segment.name
+        )
+        footer = await self._store.environment.run_blocking(_POOL, call)
+        info = await segment.info()
+        end = row.length + len(footer)
+        if not row.length <= info.length <= end:
+            raise CorruptDataError(
+                "value segment has another length than its records and footer",
+                where=segment.name,
+                length=info.length,
+                records=row.length,
+            )
+        piece_bytes = min(PIECE_BYTES, segment.append_bytes_max)
+        for position in range(info.length, end, piece_bytes):
+            start = position - row.length
+            await segment.append(footer[start : start + piece_bytes], expected_offset=position)
+        await segment.seal()
+        sealed = replace(row, status=ValueStatus.SEALED, footer_end=end)
+        await self._store.commit([_put(self._names.ledger, sealed)])
+
+
+def active_row(state: SpaceState) -> ManifestRow:
+    """The row of the segment that takes records."""
+    return ManifestRow(number=state.number, status=ValueStatus.ACTIVE, first_sqn=state.first_sqn)
+
+
+def _put(ledger: str, row: ManifestRow) -> Put:
+    return Put(ledger, manifest_key(row.first_sqn), encode_manifest_row(row))
+
+
+async def scan(segment: AsyncSegment, start: int, end: int) -> AsyncIterator[HeaderNote]:
+    """Yield the notes of the records between two offsets where records begin, in order.
+
+    Raises:
+        CorruptDataError: there is no record where one should begin.
+        ChunkError: long-term storage did not answer.
+    """
+    data = b""
+    base = start
+    position = start
+    while position < end:
+        needed = FIXED_BYTES
+        if position + needed <= base + len(data):
+            needed = header_length(data, position - base, where=segment.name)
+        if position + needed > base + len(data):
+            if position + needed > end:
+                raise CorruptDataError("record is cut", where=segment.name, at=position)
+            base = position
+            data = await segment.read(base, min(max(PIECE_BYTES, needed), end - base))
+            continue
+        raw = data[position - base : position - base + needed]
+        header = decode_header(raw, where=segment.name)
+        yield note_of(raw, header)
+        position += header.record_length
+    if position != end:
+        raise CorruptDataError("records end elsewhere", where=segment.name, at=position, end=end)
