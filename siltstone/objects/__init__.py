@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from siltstone.objects.async_keyspace import create_async as create_async
     from siltstone.objects.async_keyspace import names_async as names_async
     from siltstone.objects.async_keyspace import open_async as open_async
+    from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
     from siltstone.objects.batches import PutResult as PutResult
+    from siltstone.objects.blocking_snapshot import KeyspaceSnapshot as KeyspaceSnapshot
     from siltstone.objects.errors import KeyspaceExistsError as KeyspaceExistsError
     from siltstone.objects.errors import KeyspaceNameError as KeyspaceNameError
     from siltstone.objects.errors import KeyspaceNotFoundError as KeyspaceNotFoundError
@@ -33,10 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncKeyspace",
+    "AsyncKeyspaceSnapshot",
     "Keyspace",
     "KeyspaceExistsError",
     "KeyspaceNameError",
     "KeyspaceNotFoundError",
+    "KeyspaceSnapshot",
     "LostObjectError",
     "ObjectError",
     "ObjectHead",
@@ -55,7 +59,9 @@ __all__ = [
 
 _PLACES = {
     "AsyncKeyspace": "async_keyspace",
+    "AsyncKeyspaceSnapshot": "async_snapshot",
     "Keyspace": "keyspace",
+    "KeyspaceSnapshot": "blocking_snapshot",
     "ObjectHead": "object_views",
     "PutResult": "batches",
     "SqnIs": "evaluation",

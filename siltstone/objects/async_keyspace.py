@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from siltstone.core.errors import (
-    CorruptDataError,
-    LostDataError,
-    SegmentNotFoundError,
-    SegmentTruncatedError,
-)
+from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
+from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot, Order
 from siltstone.objects.changes import (
     DeleteRequest,
     Expected,
@@ -21,23 +18,20 @@ from siltstone.objects.changes import (
     Unset,
     check_expected,
     name_bytes,
-    object_key,
     put_request,
 )
-from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.names import PREFIX, name_in, space_names
 from siltstone.objects.object_views import (
     READS_MAX,
     ObjectHead,
     StoredObject,
     lost,
-    public_head,
-    value_of_record,
 )
 from siltstone.objects.open_space import OpenSpace, open_space
 from siltstone.objects.opening import make_space
 from siltstone.objects.records.limits import TAG_BYTES_MAX
 from siltstone.objects.records.space_rows import Space, Strategy
+from siltstone.objects.snapshots import FOLD_TTL_S, QUERY_TTL_S
 from siltstone.store.handles.unpicklable import LivingHandle
 
 if TYPE_CHECKING:
@@ -167,7 +161,7 @@ class AsyncKeyspace(LivingHandle):
         """
         found = self.key_of(tag, bucket, key)
         head = await self._visible(found)
-        return None if head is None else public_head(found, head)
+        return None if head is None else ObjectHead(found, head)
 
     async def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
         """Return an object with its value, ``None`` when it is absent or has expired.
@@ -177,25 +171,18 @@ class AsyncKeyspace(LivingHandle):
             ChunkError: long-term storage refused, or did not answer.
         """
         found = self.key_of(tag, bucket, key)
-        names = self._space.names
-        for attempt in range(READS_MAX):
-            head = await self._visible(found)
-            if head is None:
-                return None
-            segment = self._space.store.segment(names.value_segment(head.number))
+        attempts = 0
+        while (head := await self._visible(found)) is not None:
             try:
-                record = await segment.read(head.offset, head.length)
-                value = value_of_record(found, head, record, where=segment.name)
+                value = await self._space.values.value(found, head)
             except (SegmentNotFoundError, SegmentTruncatedError) as error:
-                if attempt + 1 == READS_MAX:
-                    raise lost(found, head, segment.name, str(error)) from error
-            except LostDataError:
-                raise
-            except CorruptDataError as error:
-                raise lost(found, head, segment.name, str(error)) from error
+                attempts += 1  # its record may be elsewhere by now
+                if attempts == READS_MAX:
+                    where = self._space.names.value_segment(head.number)
+                    raise lost(found, head, where, str(error)) from error
             else:
-                return StoredObject(head=public_head(found, head), value=value)
-        raise AssertionError("the last attempt returns or raises")
+                return StoredObject(head=ObjectHead(found, head), value=value)
+        return None
 
     async def reap(self) -> int:
         """Remove now what has expired from the ledger; return how many objects that were.
@@ -221,18 +208,117 @@ class AsyncKeyspace(LivingHandle):
         return None if found is None else (self.visible(found[0]),)
 
     def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
-        """Return the key of an object of this keyspace.
+        """Return the key of an object of this keyspace. See ``OpenSpace.key_of``."""
+        return self._space.key_of(tag, bucket, key)
+
+    # --- folds ------------------------------------------------------------------------------------
+
+    async def snapshot(self, ttl_s: float = QUERY_TTL_S) -> AsyncKeyspaceSnapshot:
+        """Return a handle that reads the keyspace as it is now, whatever changes later.
+
+        It lives in memory: it also ends when the keyspace is closed, or its container opened again.
+
+        Args:
+            ttl_s: seconds until it ends, above 0, at most 43,200. What is replaced meanwhile stays
+                on disk as long.
 
         Raises:
-            ObjectLimitError: a part is empty or too long.
-            UnsupportedError: the keyspace has no such tag.
+            SnapshotLimitError: 16 snapshots of tables of this container are living.
         """
-        if tag not in self._space.space.tags:
-            raise UnsupportedError(
-                f"the keyspace has no tag {tag!r}, only {', '.join(self._space.space.tags)}",
-                keyspace=self.name,
+        self._space.check_open()
+        return AsyncKeyspaceSnapshot(self._space, await self._space.snapshots.take(ttl_s))
+
+    async def heads(
+        self,
+        bucket: Name | None = None,
+        *,
+        tag: str = STANDARD,
+        start: Name | None = None,
+        end: Name | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> AsyncIterator[ObjectHead]:
+        """Yield heads as they are at the first step. See ``AsyncKeyspaceSnapshot.heads``."""
+        async with await self.snapshot() as taken:
+            found = taken.heads(bucket, tag=tag, start=start, end=end, since=since, until=until)
+            async for each in found:
+                yield each
+
+    async def keys(
+        self,
+        bucket: Name,
+        *,
+        tag: str = STANDARD,
+        start: Name | None = None,
+        end: Name | None = None,
+    ) -> AsyncIterator[str]:
+        """Yield the keys of a bucket as they are at the first step, in order."""
+        async with await self.snapshot() as taken:
+            async for each in taken.keys(bucket, tag=tag, start=start, end=end):
+                yield each
+
+    async def buckets(self, *, tag: str = STANDARD) -> AsyncIterator[str]:
+        """Yield the buckets that have objects at the first step, in order."""
+        async with await self.snapshot() as taken:
+            async for each in taken.buckets(tag=tag):
+                yield each
+
+    async def index(
+        self,
+        bucket: Name,
+        field: Name,
+        start: Name | None = None,
+        end: Name | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        tag: str = STANDARD,
+    ) -> AsyncIterator[tuple[str, str]]:
+        """Yield terms and keys as they are at the first step.
+
+        See ``AsyncKeyspaceSnapshot.index``.
+        """
+        async with await self.snapshot() as taken:
+            found = taken.index(bucket, field, start, end, pattern=pattern, tag=tag)
+            async for each in found:
+                yield each
+
+    async def objects(
+        self,
+        bucket: Name | None = None,
+        *,
+        tag: str = STANDARD,
+        order: Order = "key",
+        start: Name | None = None,
+        end: Name | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> AsyncIterator[StoredObject]:
+        """Yield objects with their values as they are at the first step.
+
+        See ``AsyncKeyspaceSnapshot.objects``.
+        """
+        async with await self.snapshot(FOLD_TTL_S) as taken:
+            found = taken.objects(
+                bucket, tag=tag, order=order, start=start, end=end, since=since, until=until
             )
-        return object_key(tag, bucket, key)
+            async for each in found:
+                yield each
+
+    async def indexed(
+        self,
+        bucket: Name,
+        field: Name,
+        start: Name | None = None,
+        end: Name | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        tag: str = STANDARD,
+    ) -> AsyncIterator[tuple[str, StoredObject]]:
+        """Yield terms and the objects that they find, as they are at the first step."""
+        async with await self.snapshot(FOLD_TTL_S) as taken:
+            found = taken.indexed(bucket, field, start, end, pattern=pattern, tag=tag)
+            async for each in found:
+                yield each
 
 
 async def create_async(

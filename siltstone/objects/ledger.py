@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,10 +64,7 @@ class Ledger:
 
     async def manifest(self) -> list[ManifestRow]:
         """The value segments, in the order of their SQNs."""
-        rows = []
-        async for key, found in self._table.scan(MANIFEST, bytes((MANIFEST[0] + 1,))):
-            rows.append(decode_manifest_row(first_sqn_of(key), found.value, where=self._names.name))
-        return rows
+        return await manifest_of(self._table.scan, where=self._names.name)
 
     def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
         """The head of an object, expired or not, on any thread.
@@ -89,3 +87,13 @@ class Ledger:
 
 def _head(row_key: bytes, found: TableValue | None) -> Head | None:
     return None if found is None else decode_head(found.value, where=row_key.hex())
+
+
+async def manifest_of(
+    scan: Callable[[bytes, bytes], AsyncIterator[tuple[bytes, TableValue]]], *, where: str
+) -> list[ManifestRow]:
+    """The value segments, in the order of their SQNs, of a ledger or of a snapshot of it."""
+    return [
+        decode_manifest_row(first_sqn_of(key), found.value, where=where)
+        async for key, found in scan(MANIFEST, bytes((MANIFEST[0] + 1,)))
+    ]

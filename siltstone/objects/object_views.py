@@ -18,35 +18,86 @@ READS_MAX = 3
 """How often a head is looked up for one value: each time its segment was gone meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectHead:
     """What is known of an object without its value.
 
-    Names are text: what is no UTF-8 is in surrogates, as in names of files.
-
-    Attributes:
-        bucket: of the object.
-        key: its name in the bucket.
-        tag: of its kind.
-        sqn: number of the change that made it what it is.
-        size: bytes of the value.
-        metadata: what the caller noted.
-        index: by field its terms, in order.
-        modified: when it was changed, seconds since 1970.
-        expires: when it expires, seconds since 1970; ``None`` for never.
-        value_hash: 8 bytes.
+    Names are text: what is no UTF-8 is in surrogates, as in names of files. They are decoded when
+    they are looked at, since a fold goes through millions of heads.
     """
 
-    bucket: str
-    key: str
-    tag: str
-    sqn: int
-    size: int
-    metadata: bytes
-    index: dict[str, tuple[str, ...]]
-    modified: float
-    expires: int | None
-    value_hash: bytes
+    __slots__ = ("_head", "_key")
+
+    def __init__(self, key: ObjectKey, head: Head) -> None:
+        self._key = key
+        self._head = head
+
+    def __repr__(self) -> str:
+        return (
+            f"ObjectHead(bucket={self.bucket!r}, key={self.key!r}, tag={self.tag!r},"
+            f" sqn={self.sqn}, size={self.size})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ObjectHead):
+            return NotImplemented
+        return (self._key, self._head) == (other._key, other._head)
+
+    def __hash__(self) -> int:
+        return hash((self._key, self._head))
+
+    @property
+    def bucket(self) -> str:
+        """The bucket of the object."""
+        return name_text(self._key.bucket)
+
+    @property
+    def key(self) -> str:
+        """Its name in the bucket."""
+        return name_text(self._key.key)
+
+    @property
+    def tag(self) -> str:
+        """The tag of its kind."""
+        return name_text(self._key.tag)
+
+    @property
+    def sqn(self) -> int:
+        """Number of the change that made it what it is."""
+        return self._head.sqn
+
+    @property
+    def size(self) -> int:
+        """Bytes of the value."""
+        return self._head.size
+
+    @property
+    def metadata(self) -> bytes:
+        """What the caller noted."""
+        return self._head.metadata
+
+    @property
+    def index(self) -> dict[str, tuple[str, ...]]:
+        """By field its terms, in order."""
+        index: dict[str, tuple[str, ...]] = {}
+        for field, term in self._head.entries:
+            name = name_text(field)
+            index[name] = (*index.get(name, ()), name_text(term))
+        return index
+
+    @property
+    def modified(self) -> float:
+        """When it was changed, seconds since 1970."""
+        return self._head.modified_ms / 1000
+
+    @property
+    def expires(self) -> int | None:
+        """When it expires, seconds since 1970; ``None`` for never."""
+        return self._head.expires_s or None
+
+    @property
+    def value_hash(self) -> bytes:
+        """Eight bytes by which values are compared."""
+        return self._head.value_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +111,6 @@ class StoredObject:
 
     head: ObjectHead
     value: bytes
-
-
-def public_head(key: ObjectKey, head: Head) -> ObjectHead:
-    """What users see of a head."""
-    index: dict[str, tuple[str, ...]] = {}
-    for field, term in head.entries:
-        name = name_text(field)
-        index[name] = (*index.get(name, ()), name_text(term))
-    return ObjectHead(
-        bucket=name_text(key.bucket),
-        key=name_text(key.key),
-        tag=key.tag.decode(),
-        sqn=head.sqn,
-        size=head.size,
-        metadata=head.metadata,
-        index=index,
-        modified=head.modified_ms / 1000,
-        expires=head.expires_s or None,
-        value_hash=head.value_hash,
-    )
 
 
 def value_of_record(key: ObjectKey, head: Head, record: bytes, *, where: str) -> bytes:

@@ -10,15 +10,20 @@ from weakref import WeakKeyDictionary
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.errors import ClosedError, ReadOnlyError
 from siltstone.objects.batches import BatchWriter
+from siltstone.objects.changes import Name, object_key
+from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.expiry import reap, reap_always
 from siltstone.objects.ledger import Ledger
 from siltstone.objects.opening import FoundSpace, find_space
 from siltstone.objects.records.space_rows import Space, ValueStatus
+from siltstone.objects.snapshots import LedgerSnapshots
+from siltstone.objects.value_log import ValueLog
 from siltstone.objects.value_segments import RollLimits, ValueSegments
 from siltstone.store.system_table import close_before
 
 if TYPE_CHECKING:
     from siltstone.objects.names import SpaceNames
+    from siltstone.objects.records.keys import ObjectKey
     from siltstone.store.async_store import AsyncStore
 
 
@@ -36,6 +41,8 @@ class OpenSpace(AsyncClosing):
         names: of the keyspace.
         space: what it is.
         ledger: its rows.
+        values: its value segments.
+        snapshots: of its rows.
         closed: whether it was closed.
     """
 
@@ -46,6 +53,8 @@ class OpenSpace(AsyncClosing):
         self.names = names
         self.space: Space = found.space
         self.ledger = Ledger(store, names)
+        self.values = ValueLog(store, names)
+        self.snapshots = LedgerSnapshots(store.table(names.ledger))
         self.closed = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._batches: BatchWriter | None = None
@@ -64,6 +73,24 @@ class OpenSpace(AsyncClosing):
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def check_tag(self, tag: str) -> None:
+        """Refuse a tag that the keyspace does not have. Raises ``UnsupportedError``."""
+        if tag not in self.space.tags:
+            raise UnsupportedError(
+                f"the keyspace has no tag {tag!r}, only {', '.join(self.space.tags)}",
+                keyspace=self.names.name,
+            )
+
+    def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
+        """Return the key of an object of this keyspace.
+
+        Raises:
+            ObjectLimitError: a part is empty or too long.
+            UnsupportedError: the keyspace has no such tag.
+        """
+        self.check_tag(tag)
+        return object_key(tag, bucket, key)
 
     async def reap(self) -> int:
         """Remove what has expired; return how many objects that were."""
@@ -90,6 +117,7 @@ class OpenSpace(AsyncClosing):
     async def close(self) -> None:
         """Settle every request that was taken, and end. Idempotent."""
         self.closed = True
+        self.snapshots.end()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -7,7 +7,7 @@ the next owner, from where it ends.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -26,21 +26,16 @@ from siltstone.objects.records.space_rows import (
     encode_manifest_row,
     encode_state,
 )
-from siltstone.objects.records.value_record import (
-    FIXED_BYTES,
-    decode_header,
-    header_length,
-)
+from siltstone.objects.value_log import scan
 
 if TYPE_CHECKING:
     from siltstone.objects.names import SpaceNames
     from siltstone.store.async_store import AsyncStore
-    from siltstone.store.handles.async_segment import AsyncSegment
 
 _log = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 4 * MIB
-"""Read, or appended, at a time."""
+"""Appended at a time."""
 
 DELAY_S: Final = 1.0
 DELAY_MAX_S: Final = 60.0
@@ -157,7 +152,8 @@ class ValueSegments:
 
     async def _write_footer(self, row: ManifestRow, notes: list[HeaderNote], since: int) -> None:
         segment = self._store.segment(self._names.value_segment(row.number))
-        before = [note async for note in scan(segment, 0, since if notes else row.length)]
+        end = since if notes else row.length
+        before = [note_of(raw, header) async for _, raw, header in scan(segment, 0, end)]
         call = partial(
             encode_footer, [*before, *notes], start=row.length, as_of=row.as_of, where=segment.name
         )
@@ -187,31 +183,3 @@ def active_row(state: SpaceState) -> ManifestRow:
 
 def _put(ledger: str, row: ManifestRow) -> Put:
     return Put(ledger, manifest_key(row.first_sqn), encode_manifest_row(row))
-
-
-async def scan(segment: AsyncSegment, start: int, end: int) -> AsyncIterator[HeaderNote]:
-    """Yield the notes of the records between two offsets where records begin, in order.
-
-    Raises:
-        CorruptDataError: there is no record where one should begin.
-        ChunkError: long-term storage did not answer.
-    """
-    data = b""
-    base = start
-    position = start
-    while position < end:
-        needed = FIXED_BYTES
-        if position + needed <= base + len(data):
-            needed = header_length(data, position - base, where=segment.name)
-        if position + needed > base + len(data):
-            if position + needed > end:
-                raise CorruptDataError("record is cut", where=segment.name, at=position)
-            base = position
-            data = await segment.read(base, min(max(PIECE_BYTES, needed), end - base))
-            continue
-        raw = data[position - base : position - base + needed]
-        header = decode_header(raw, where=segment.name)
-        yield note_of(raw, header)
-        position += header.record_length
-    if position != end:
-        raise CorruptDataError("records end elsewhere", where=segment.name, at=position, end=end)

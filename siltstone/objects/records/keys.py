@@ -146,6 +146,22 @@ def _parts(row_key: bytes, start: int, count: int) -> list[bytes]:
     return parts
 
 
+def heads_prefix(tag: bytes, bucket: bytes | None) -> bytes:
+    """What the keys of the heads of a bucket, or of all buckets, begin with."""
+    return HEAD + (escaped(tag) if bucket is None else _leading(tag, bucket))
+
+
+def index_prefix(bucket: bytes, field: bytes) -> bytes:
+    """What the keys of the entries of an index begin with."""
+    return INDEX + _leading(bucket, field)
+
+
+def bounds(prefix: bytes, start: bytes | None, end: bytes | None) -> tuple[bytes, bytes]:
+    """First key, and the one after the last, of those whose next part is in ``[start, end)``."""
+    first = prefix if start is None else prefix + escaped(start)
+    return first, after_prefix(prefix) if end is None else prefix + escaped(end)
+
+
 def after_prefix(prefix: bytes) -> bytes:
     """The first key after all that begin with ``prefix``, which ends with an escaped part."""
     return prefix[:-1] + bytes((prefix[-1] + 1,))

@@ -76,14 +76,14 @@ class AsyncTableSnapshot(LivingHandle, AsyncClosing):
         Raises:
             SnapshotExpiredError: its time is over, or its container was closed.
         """
-        async for page in self._pages(start, end, reverse=reverse):
+        async for page in self.pages(start, end, reverse=reverse):
             for entry in page:
                 yield entry
 
-    def _pages(
+    def pages(
         self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False
     ) -> AsyncIterator[list[Found]]:
-        """Yield what ``scan`` yields, as lists of what was fetched at once."""
+        """Yield what ``scan`` yields, as lists of up to 1,000 that were fetched at once."""
 
         async def fetch(first: bytes, behind: bytes | None) -> list[Found]:
             return self._held.scan(first, behind, reverse=reverse, limit=PAGE_COUNT)
@@ -92,6 +92,10 @@ class AsyncTableSnapshot(LivingHandle, AsyncClosing):
 
     async def close(self) -> None:
         """End it, so that what was overwritten need not be kept any more. Idempotent."""
+        self.end()
+
+    def end(self) -> None:
+        """``close``, where nothing can be awaited."""
         self._held.release()
 
 
