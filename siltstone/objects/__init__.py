@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
     from siltstone.objects.batches import PutResult as PutResult
     from siltstone.objects.blocking_snapshot import KeyspaceSnapshot as KeyspaceSnapshot
+    from siltstone.objects.errors import CompactionBusyError as CompactionBusyError
     from siltstone.objects.errors import KeyspaceExistsError as KeyspaceExistsError
     from siltstone.objects.errors import KeyspaceNameError as KeyspaceNameError
     from siltstone.objects.errors import KeyspaceNotFoundError as KeyspaceNotFoundError
@@ -32,10 +33,13 @@ if TYPE_CHECKING:
     from siltstone.objects.keyspace import open as open
     from siltstone.objects.object_views import ObjectHead as ObjectHead
     from siltstone.objects.object_views import StoredObject as StoredObject
+    from siltstone.objects.value_compaction import CompactionReport as CompactionReport
 
 __all__ = [
     "AsyncKeyspace",
     "AsyncKeyspaceSnapshot",
+    "CompactionBusyError",
+    "CompactionReport",
     "Keyspace",
     "KeyspaceExistsError",
     "KeyspaceNameError",
@@ -60,6 +64,7 @@ __all__ = [
 _PLACES = {
     "AsyncKeyspace": "async_keyspace",
     "AsyncKeyspaceSnapshot": "async_snapshot",
+    "CompactionReport": "value_compaction",
     "Keyspace": "keyspace",
     "KeyspaceSnapshot": "blocking_snapshot",
     "ObjectHead": "object_views",

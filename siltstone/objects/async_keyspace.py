@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from siltstone.objects.changes import PutRequest
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
+    from siltstone.objects.value_compaction import CompactionReport
     from siltstone.store.async_store import AsyncStore
 
 STANDARD: Final = "o"
@@ -65,12 +66,12 @@ class AsyncKeyspace(LivingHandle):
     @property
     def name(self) -> str:
         """The keyspace's name."""
-        return self._space.names.name
+        return self._space.parts.names.name
 
     @property
     def tags(self) -> Mapping[str, str]:
         """By tag what value compaction keeps of changes that were replaced."""
-        return {tag: each.name.lower() for tag, each in self._space.space.tags.items()}
+        return {tag: each.name.lower() for tag, each in self._space.parts.space.tags.items()}
 
     def put(
         self,
@@ -171,15 +172,18 @@ class AsyncKeyspace(LivingHandle):
             ChunkError: long-term storage refused, or did not answer.
         """
         found = self.key_of(tag, bucket, key)
+        space = self._space.parts
         attempts = 0
         while (head := await self._visible(found)) is not None:
             try:
-                value = await self._space.values.value(found, head)
+                manifest = await space.manifest.with_number(head.number)
+                value = await space.values.value(found, head, manifest)
             except (SegmentNotFoundError, SegmentTruncatedError) as error:
-                attempts += 1  # its record may be elsewhere by now
+                attempts += 1  # its record is elsewhere by now, or another one is the newest
                 if attempts == READS_MAX:
-                    where = self._space.names.value_segment(head.number)
+                    where = space.names.value_segment(head.number)
                     raise lost(found, head, where, str(error)) from error
+                await space.manifest.now()
             else:
                 return StoredObject(head=ObjectHead(found, head), value=value)
         return None
@@ -193,23 +197,39 @@ class AsyncKeyspace(LivingHandle):
 
     async def _visible(self, key: ObjectKey) -> Head | None:
         self._space.check_open()
-        head = await self._space.ledger.head(key)
+        head = await self._space.parts.ledger.head(key)
         return self.visible(head)
 
     def visible(self, head: Head | None) -> Head | None:
         """The head, unless it has expired."""
-        now_s = self._space.store.environment.time()
+        now_s = self._space.parts.store.environment.time()
         return head if head is not None and head.is_visible(now_s) else None
 
     def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
         """The visible head of an object, on any thread; ``None`` when only the loop can tell."""
         self._space.check_open()
-        found = self._space.ledger.head_now(key)
+        found = self._space.parts.ledger.head_now(key)
         return None if found is None else (self.visible(found[0]),)
 
     def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
-        """Return the key of an object of this keyspace. See ``OpenSpace.key_of``."""
-        return self._space.key_of(tag, bucket, key)
+        """Return the key of an object of this keyspace. See ``SpaceParts.key_of``."""
+        return self._space.parts.key_of(tag, bucket, key)
+
+    async def compact(self) -> CompactionReport:
+        """Compact the value segments that are worth most, once; the report says what was done.
+
+        What is still needed of up to eight neighbouring segments is written once more, straight to
+        long-term storage, and the old ones are deleted when no snapshot needs them. A repeat goes
+        on; when nothing is worth it the report has no ``run``.
+
+        Raises:
+            CompactionBusyError: one is running.
+            CorruptDataError, LostDataError: a record that is needed is damaged or gone; nothing
+                was changed.
+            ChunkError: long-term storage refused, or did not answer; nothing was changed.
+            OutcomeUnknownError: the log failed; it may or may not have taken place.
+        """
+        return await self._space.compact()
 
     # --- folds ------------------------------------------------------------------------------------
 
@@ -226,7 +246,7 @@ class AsyncKeyspace(LivingHandle):
             SnapshotLimitError: 16 snapshots of tables of this container are living.
         """
         self._space.check_open()
-        return AsyncKeyspaceSnapshot(self._space, await self._space.snapshots.take(ttl_s))
+        return AsyncKeyspaceSnapshot(self._space, await self._space.parts.snapshots.take(ttl_s))
 
     async def heads(
         self,

@@ -21,6 +21,7 @@ from siltstone.objects.folds import (
     term_range,
 )
 from siltstone.objects.ledger import manifest_of
+from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import ObjectHead, StoredObject, lost
 from siltstone.objects.records.head import Head, decode_head
 from siltstone.objects.records.keys import STATE, head_key
@@ -50,9 +51,10 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing):
     def __init__(self, space: OpenSpace, held: HeldLedger) -> None:
         self._space = space
         self._held = held
+        self._rows: Manifest | None = None
 
     def __repr__(self) -> str:
-        return f"AsyncKeyspaceSnapshot({self._space.names.name!r}, version={self.version})"
+        return f"AsyncKeyspaceSnapshot({self._space.parts.names.name!r}, version={self.version})"
 
     @property
     def version(self) -> int:
@@ -65,13 +67,13 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing):
 
     async def head(self, bucket: Name, key: Name, *, tag: str = "o") -> ObjectHead | None:
         """Return what was known of an object, ``None`` when it was absent or has expired."""
-        found = self._space.key_of(tag, bucket, key)
+        found = self._space.parts.key_of(tag, bucket, key)
         head = await self._head(found)
         return None if head is None else ObjectHead(found, head)
 
     async def get(self, bucket: Name, key: Name, *, tag: str = "o") -> StoredObject | None:
         """Return an object with its value. Raises like ``AsyncKeyspace.get``."""
-        found = self._space.key_of(tag, bucket, key)
+        found = self._space.parts.key_of(tag, bucket, key)
         head = await self._head(found)
         return None if head is None else await self._object((found, head))
 
@@ -123,7 +125,7 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing):
 
     async def buckets(self, *, tag: str = "o") -> AsyncIterator[str]:
         """Yield the buckets that have objects, in order."""
-        self._space.check_tag(tag)
+        self._space.parts.check_tag(tag)
         async for bucket in buckets(self._held.taken, tag.encode(), self._now()):
             yield name_text(bucket)
 
@@ -151,7 +153,7 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing):
             ObjectLimitError: a name is too long.
             ValueError: the pattern is no regular expression.
         """
-        self._space.check_tag(tag)
+        self._space.parts.check_tag(tag)
         which = term_range(tag, bucket, field, start, end, pattern)
         async for page in entries(self._held.taken, which, self._now()):
             for term, key in page:
@@ -201,7 +203,7 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing):
         tag: str = "o",
     ) -> AsyncIterator[tuple[str, StoredObject]]:
         """Yield terms of an index and the objects that they find. Otherwise like ``index``."""
-        self._space.check_tag(tag)
+        self._space.parts.check_tag(tag)
         which = term_range(tag, bucket, field, start, end, pattern)
         pages = entries(self._held.taken, which, self._now())
 
@@ -217,23 +219,30 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing):
     async def _by_sqn(self, which: HeadRange) -> AsyncIterator[list[Found]]:
         """The heads of a range, in the order of their SQNs."""
         ledger, now_s = self._held.taken, self._now()
-        names = self._space.names
+        names = self._space.parts.names
         state = await ledger.get(STATE)
         if state is None:
             raise CorruptDataError("keyspace has no state", where=names.name)
         active = decode_state(state.value, where=names.name)
-        for row in await manifest_of(ledger.scan, where=names.name):
+        for row in (await self._manifest()).rows:
             is_active = row.status is ValueStatus.ACTIVE
             length = active.length if is_active else row.length
-            async for page in self._space.values.headers(row, length):
+            async for page in self._space.parts.values.headers(row, length):
                 found = []
-                for _, header in page:
+                for each in page:
+                    header = each.header
                     if not which.covers(header.key):
                         continue
                     head = await self._head(header.key)
                     if head is not None and head.sqn == header.sqn and which.has(head, now_s):
                         found.append((header.key, head))
                 yield found
+
+    async def _manifest(self) -> Manifest:
+        if self._rows is None:
+            where = self._space.parts.names.name
+            self._rows = Manifest(await manifest_of(self._held.taken.scan, where=where))
+        return self._rows
 
     async def _head(self, key: ObjectKey) -> Head | None:
         row_key = head_key(key)
@@ -246,9 +255,9 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing):
     async def _object(self, found: Found) -> StoredObject:
         key, head = found
         try:
-            value = await self._space.values.value(key, head)
+            value = await self._space.parts.values.value(key, head, await self._manifest())
         except (SegmentNotFoundError, SegmentTruncatedError) as error:
-            where = self._space.names.value_segment(head.number)
+            where = self._space.parts.names.value_segment(head.number)
             raise lost(key, head, where, str(error)) from error
         return StoredObject(head=ObjectHead(key, head), value=value)
 
@@ -262,11 +271,11 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing):
         until: float | None,
     ) -> HeadRange:
         """Return which heads a fold is about. Raises what ``heads`` raises."""
-        self._space.check_tag(tag)
+        self._space.parts.check_tag(tag)
         return head_range(tag, bucket, start, end, since, until)
 
     def _now(self) -> float:
-        return self._space.store.environment.time()
+        return self._space.parts.store.environment.time()
 
 
 async def read_ahead(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from siltstone.container.models.segments import (
@@ -30,7 +30,13 @@ from siltstone.core.errors import (
     FencedError,
     SiltstoneError,
 )
-from siltstone.objects.changes import DeleteRequest, PutRequest, ReapRequest, Request
+from siltstone.objects.changes import (
+    DeleteRequest,
+    NumberRequest,
+    PutRequest,
+    ReapRequest,
+    Request,
+)
 from siltstone.objects.errors import ObjectLimitError
 from siltstone.objects.evaluation import LedgerRow, ObjectChange, RecordPlace, evaluate
 from siltstone.objects.ledger import Ledger, Versioned
@@ -72,7 +78,7 @@ class PutResult:
 
 
 class _Waiting(NamedTuple):
-    request: Request
+    request: Request | NumberRequest
     future: asyncio.Future[Any]
 
 
@@ -87,7 +93,7 @@ class _Batch:
         self.notes: list[HeaderNote] = []
         self.heads: dict[ObjectKey, Head | None] = {}
         self.told: list[ObjectChange | SiltstoneError | None] = []
-        self.sqns: list[int | None] = []
+        self.numbers: list[int | None] = []
         self.size = 0
 
     def add(self, waiting: _Waiting, found: ObjectChange | SiltstoneError | None) -> None:
@@ -110,9 +116,16 @@ class _Batch:
                 self.notes.append(found.note)
             self.parts += found.parts
             self.rows += found.rows
-            self.heads[waiting.request.key] = found.head
+            self.heads[found.key] = found.head
             self.size += found.size
-        self.sqns.append(sqn)
+        self.numbers.append(sqn)
+
+    def take_number(self, waiting: _Waiting) -> None:
+        """Give the number of the next value segment to something else."""
+        self.waiting.append(waiting)
+        self.told.append(None)
+        self.numbers.append(self.state.next_number)
+        self.state = replace(self.state, next_number=self.state.next_number + 1)
 
 
 class Rolling(Protocol):
@@ -174,7 +187,11 @@ class BatchWriter:
         """Remove what is left of an object that has expired."""
         return self._take(request)
 
-    def _take(self, request: Request) -> asyncio.Future[Any]:
+    def number(self) -> asyncio.Future[int]:
+        """Give a number to a value segment; no other one ever has it."""
+        return self._take(NumberRequest())
+
+    def _take(self, request: Request | NumberRequest) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._failure is not None:
             _raise_in(future, self._failure)
@@ -258,13 +275,17 @@ class BatchWriter:
 
     async def _add(self, batch: _Batch, waiting: _Waiting) -> bool:
         """Put a request into the batch, if it has room."""
-        key = waiting.request.key
+        request = waiting.request
+        if isinstance(request, NumberRequest):
+            self._requests.popleft()
+            batch.take_number(waiting)
+            return True
         state = batch.state
         place = RecordPlace(state.next_sqn, state.number, state.length)
         now_ms = int(self._store.environment.time() * 1000)
         found: ObjectChange | SiltstoneError | None
         try:
-            found = evaluate(waiting.request, await self._head(batch, key), place, now_ms)
+            found = evaluate(request, await self._head(batch, request.key), place, now_ms)
         except SiltstoneError as error:
             found = error
         if type(found) is ObjectChange and batch.size + found.size > self._frame_bytes:
@@ -304,7 +325,7 @@ class BatchWriter:
             segment = self._names.value_segment(state.number)
             operations.append(Append(segment, b"".join(batch.parts)))
             conditions.append(LengthIs(segment, batch.begin.length))
-        if batch.rows:
+        if batch.rows or batch.state is not batch.begin:
             operations += [_operation(ledger, row) for row in batch.rows]
             operations.append(Put(ledger, STATE, encode_state(state)))
         try:
@@ -315,7 +336,7 @@ class BatchWriter:
         self._repeats = 0
         self._rolling.acknowledged(batch.begin, batch.notes)
         pause = self._pressed()
-        for waiting, sqn, told in zip(batch.waiting, batch.sqns, batch.told, strict=True):
+        for waiting, sqn, told in zip(batch.waiting, batch.numbers, batch.told, strict=True):
             _tell(waiting, sqn, told, pause=pause)
         return None
 

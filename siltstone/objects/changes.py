@@ -112,7 +112,13 @@ class ReapRequest:
     expires_s: int
 
 
+@dataclass(slots=True)
+class NumberRequest:
+    """A number is wanted for a value segment that is no roll."""
+
+
 Request = PutRequest | DeleteRequest | ReapRequest
+"""What is asked for one object."""
 
 
 def name_bytes(name: Name, *, what: str, most: int = NAME_BYTES_MAX, least: int = 1) -> bytes:

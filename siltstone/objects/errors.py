@@ -31,6 +31,10 @@ class ObjectLimitError(ObjectError, ValueError):
     """A part of an object is too short or too long; nothing was changed."""
 
 
+class CompactionBusyError(ObjectError):
+    """A value compaction of this keyspace is running."""
+
+
 class LostObjectError(LostDataError):
     """The value of an object is damaged or gone; its head is there.
 

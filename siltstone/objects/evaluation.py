@@ -67,6 +67,7 @@ class ObjectChange(NamedTuple):
     """What a request does.
 
     Attributes:
+        key: of the object.
         parts: bytes of the record, to be joined; none when only rows change.
         note: what the footer takes of it; ``None`` without a record.
         rows: of the ledger, in order.
@@ -75,6 +76,7 @@ class ObjectChange(NamedTuple):
         size: about how many bytes it takes of a frame.
     """
 
+    key: ObjectKey
     parts: tuple[bytes, ...]
     note: HeaderNote | None
     rows: list[LedgerRow]
@@ -171,6 +173,7 @@ def _put(
     )
     rows = _rows(key, old, head)
     return ObjectChange(
+        key=key,
         parts=(raw, request.value, request.value_crc),
         note=HeaderNote(raw, place.sqn, key_hash(key), length),
         rows=rows,
@@ -197,6 +200,7 @@ def _delete(key: ObjectKey, old: Head, place: RecordPlace, now_ms: int) -> Objec
     raw = encode_header(header)
     rows = _rows(key, old, None)
     return ObjectChange(
+        key=key,
         parts=(raw,),
         note=HeaderNote(raw, place.sqn, key_hash(key), len(raw)),
         rows=rows,
@@ -210,9 +214,9 @@ def _reap(request: ReapRequest, old: Head | None) -> ObjectChange | None:
     """What has expired goes from the ledger, without a record: its own says when it expires."""
     if old is None or old.expires_s != request.expires_s:
         row = LedgerRow(expiry_key(request.key, request.expires_s), None)
-        return ObjectChange((), None, [row], old, None, _size([row]))
+        return ObjectChange(request.key, (), None, [row], old, None, _size([row]))
     rows = _rows(request.key, old, None)
-    return ObjectChange((), None, rows, None, None, _size(rows))
+    return ObjectChange(request.key, (), None, rows, None, None, _size(rows))
 
 
 def _rows(key: ObjectKey, old: Head | None, new: Head | None) -> list[LedgerRow]:

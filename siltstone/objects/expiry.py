@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final
 
-from siltstone.core.errors import ClosedError, FencedError, SiltstoneError
 from siltstone.objects.changes import ReapRequest
 from siltstone.objects.records.keys import EXPIRY, decode_expiry_key, expired_until
 
@@ -14,11 +12,6 @@ if TYPE_CHECKING:
     from siltstone.objects.batches import BatchWriter
     from siltstone.objects.names import SpaceNames
     from siltstone.store.async_store import AsyncStore
-
-_log = logging.getLogger(__name__)
-
-INTERVAL_S: Final = 60.0
-"""What has expired is invisible meanwhile, and takes room a minute longer."""
 
 REAPED_MAX: Final = 1_000
 """Objects of one step, so that applications have their turn."""
@@ -44,15 +37,3 @@ async def reap(store: AsyncStore, names: SpaceNames, batches: BatchWriter) -> in
         count += len(found)
         if len(found) < REAPED_MAX:
             return count
-
-
-async def reap_always(store: AsyncStore, names: SpaceNames, batches: BatchWriter) -> None:
-    """Do it once a minute until cancelled, or until the store has another owner."""
-    while True:
-        await store.environment.sleep(INTERVAL_S)
-        try:
-            await reap(store, names, batches)
-        except (FencedError, ClosedError):
-            return
-        except SiltstoneError as error:
-            _log.warning("expired objects of keyspace %s: %s", names.name, error)

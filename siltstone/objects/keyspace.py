@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.async_snapshot import Order
     from siltstone.objects.batches import PutResult
+    from siltstone.objects.value_compaction import CompactionReport
     from siltstone.store.store import Store
 
 
@@ -117,6 +118,10 @@ class Keyspace(LivingHandle):
     def reap(self) -> int:
         """Remove now what has expired. See ``AsyncKeyspace.reap``."""
         return self._loop.run(self._keyspace.reap())
+
+    def compact(self) -> CompactionReport:
+        """Compact the value segments that are worth most. See ``AsyncKeyspace.compact``."""
+        return self._loop.run(self._keyspace.compact())
 
     # --- folds ------------------------------------------------------------------------------------
 

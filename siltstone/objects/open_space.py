@@ -3,68 +3,73 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from siltstone.core.bounded_calls import off_loop
 from siltstone.core.closed_on_exit import AsyncClosing
-from siltstone.core.errors import ClosedError, ReadOnlyError
+from siltstone.core.errors import ClosedError, FencedError, ReadOnlyError, SiltstoneError
 from siltstone.objects.batches import BatchWriter
-from siltstone.objects.changes import Name, object_key
-from siltstone.objects.errors import UnsupportedError
-from siltstone.objects.expiry import reap, reap_always
+from siltstone.objects.errors import CompactionBusyError
+from siltstone.objects.expiry import reap
 from siltstone.objects.ledger import Ledger
+from siltstone.objects.manifest import LiveManifest
 from siltstone.objects.opening import FoundSpace, find_space
-from siltstone.objects.records.space_rows import Space, ValueStatus
-from siltstone.objects.snapshots import LedgerSnapshots
+from siltstone.objects.records.space_rows import ValueStatus
+from siltstone.objects.scores import RUN_MAX
+from siltstone.objects.snapshots import FOLD_TTL_S, LedgerSnapshots
+from siltstone.objects.space_parts import SpaceParts
+from siltstone.objects.value_compaction import (
+    CompactionReport,
+    ValueCompaction,
+    delete_unnamed,
+    do_tasks,
+)
 from siltstone.objects.value_log import ValueLog
 from siltstone.objects.value_segments import RollLimits, ValueSegments
+from siltstone.store.own_target import own_target
 from siltstone.store.system_table import close_before
 
 if TYPE_CHECKING:
     from siltstone.objects.names import SpaceNames
-    from siltstone.objects.records.keys import ObjectKey
     from siltstone.store.async_store import AsyncStore
+
+
+_log = logging.getLogger(__name__)
+
+UPKEEP_EVERY_S: Final = 60.0
+"""What nothing needs takes room a minute longer; what has expired is invisible meanwhile."""
 
 
 class OpenSpace(AsyncClosing):
     """What the handles of a keyspace share. Used on the loop of its store.
 
     Args:
-        store: of the keyspace.
-        names: of the keyspace.
+        parts: of the keyspace.
         found: what it was when it was opened.
         limits: when a value segment is full.
 
     Attributes:
-        store: of the keyspace.
-        names: of the keyspace.
-        space: what it is.
-        ledger: its rows.
-        values: its value segments.
-        snapshots: of its rows.
+        parts: of the keyspace.
         closed: whether it was closed.
     """
 
-    def __init__(
-        self, store: AsyncStore, names: SpaceNames, found: FoundSpace, limits: RollLimits
-    ) -> None:
-        self.store = store
-        self.names = names
-        self.space: Space = found.space
-        self.ledger = Ledger(store, names)
-        self.values = ValueLog(store, names)
-        self.snapshots = LedgerSnapshots(store.table(names.ledger))
+    def __init__(self, parts: SpaceParts, found: FoundSpace, limits: RollLimits) -> None:
+        self.parts = parts
         self.closed = False
+        self._limits = limits
+        self._compacting = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._batches: BatchWriter | None = None
         self._run: asyncio.Task[None] | None = None
-        if store.read_only:
+        if parts.store.read_only:
             return
-        segments = ValueSegments(store, names, limits, self._begin)
-        self._batches = BatchWriter(store, names, self.ledger, segments)
+        segments = ValueSegments(parts.store, parts.names, limits, self._begin)
+        self._batches = BatchWriter(parts.store, parts.names, parts.ledger, segments)
         self._run = asyncio.get_running_loop().create_task(self._batches.run())
-        self._begin(reap_always(store, names, self._batches))
+        self._begin(self._keep_up(self._batches))
         for row in found.manifest:
             if row.status is ValueStatus.ROLLING:
                 segments.finish(row)
@@ -74,27 +79,48 @@ class OpenSpace(AsyncClosing):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def check_tag(self, tag: str) -> None:
-        """Refuse a tag that the keyspace does not have. Raises ``UnsupportedError``."""
-        if tag not in self.space.tags:
-            raise UnsupportedError(
-                f"the keyspace has no tag {tag!r}, only {', '.join(self.space.tags)}",
-                keyspace=self.names.name,
-            )
-
-    def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
-        """Return the key of an object of this keyspace.
+    async def compact(self, run_max: int = RUN_MAX) -> CompactionReport:
+        """Compact the value segments that are worth most, once. See ``ValueCompaction.run``.
 
         Raises:
-            ObjectLimitError: a part is empty or too long.
-            UnsupportedError: the keyspace has no such tag.
+            CompactionBusyError: one is running.
         """
-        self.check_tag(tag)
-        return object_key(tag, bucket, key)
+        batches, parts = self.batches, self.parts
+        if self._compacting:
+            raise CompactionBusyError("a value compaction is running", keyspace=parts.names.name)
+        self._compacting = True
+        try:
+            held = await parts.snapshots.take(FOLD_TTL_S)
+            try:
+                target = await own_target(parts.store)
+                try:
+                    compaction = ValueCompaction(parts, batches, held.taken, self._limits)
+                    report = await compaction.run(target, run_max)
+                finally:
+                    await off_loop(target.close)
+            finally:
+                held.release()
+            await do_tasks(parts)
+        finally:
+            self._compacting = False
+        return report
+
+    async def _keep_up(self, batches: BatchWriter) -> None:
+        """Remove what has expired, and what compactions left, once a minute, until cancelled."""
+        parts = self.parts
+        while True:
+            await parts.store.environment.sleep(UPKEEP_EVERY_S)
+            try:
+                await reap(parts.store, parts.names, batches)
+                await do_tasks(parts)
+            except (FencedError, ClosedError):
+                return
+            except SiltstoneError as error:
+                _log.warning("upkeep of keyspace %s: %s", parts.names.name, error)
 
     async def reap(self) -> int:
         """Remove what has expired; return how many objects that were."""
-        return await reap(self.store, self.names, self.batches)
+        return await reap(self.parts.store, self.parts.names, self.batches)
 
     @property
     def batches(self) -> BatchWriter:
@@ -106,7 +132,7 @@ class OpenSpace(AsyncClosing):
         """
         self.check_open()
         if self._batches is None:
-            raise ReadOnlyError("the store was opened read-only", keyspace=self.names.name)
+            raise ReadOnlyError("the store was opened read-only", keyspace=self.parts.names.name)
         return self._batches
 
     def check_open(self) -> None:
@@ -117,7 +143,7 @@ class OpenSpace(AsyncClosing):
     async def close(self) -> None:
         """Settle every request that was taken, and end. Idempotent."""
         self.closed = True
-        self.snapshots.end()
+        self.parts.snapshots.end()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -156,7 +182,23 @@ async def open_space(
         space = opened.spaces.get(names.name)
         if space is None or space.closed:
             found = await find_space(store, names)
-            space = OpenSpace(store, names, found, limits or RollLimits())
-            opened.spaces[names.name] = space
+            ledger = Ledger(store, names)
+            parts = SpaceParts(
+                store=store,
+                names=names,
+                space=found.space,
+                ledger=ledger,
+                manifest=LiveManifest(ledger, found.manifest),
+                values=ValueLog(store, names),
+                snapshots=LedgerSnapshots(store.table(names.ledger)),
+            )
+            space = OpenSpace(parts, found, limits or RollLimits())
             close_before(store, space)
+            if not store.read_only:
+                try:
+                    await delete_unnamed(parts)
+                except BaseException:
+                    await space.close()
+                    raise
+            opened.spaces[names.name] = space
         return space

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
 
 from siltstone.core.errors import SnapshotExpiredError
 
@@ -65,7 +64,7 @@ class HeldLedger:
         if not self._ended:
             self._ended = True
             self._timer.cancel()
-            self._registry.release(self._shared)
+            self._registry.release(self, self._shared)
 
 
 class LedgerSnapshots:
@@ -82,7 +81,7 @@ class LedgerSnapshots:
         self.table = table.name
         self._table = table
         self._living: dict[int, _Shared] = {}
-        self._held: WeakSet[HeldLedger] = WeakSet()
+        self._held: set[HeldLedger] = set()
 
     async def take(self, ttl_s: float) -> HeldLedger:
         """Hold on to the ledger as it is acknowledged now.
@@ -107,14 +106,20 @@ class LedgerSnapshots:
         self._held.add(held)
         return held
 
-    def release(self, shared: _Shared) -> None:
+    def release(self, held: HeldLedger, shared: _Shared) -> None:
         """Let go of what one holder held."""
+        self._held.discard(held)
         shared.holders -= 1
         if not shared.holders:
             version = shared.taken.version
             if self._living.get(version) is shared:
                 del self._living[version]
             shared.taken.end()
+
+    @property
+    def oldest(self) -> int | None:
+        """The lowest version that a living snapshot shows; ``None`` when none is living."""
+        return min((held.version for held in self._held), default=None)
 
     def end(self) -> None:
         """End all of them."""

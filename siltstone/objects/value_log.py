@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from siltstone.core.constants import MIB
-from siltstone.core.errors import CorruptDataError
+from siltstone.core.errors import CorruptDataError, SegmentNotFoundError
+from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import lost, value_of_record
 from siltstone.objects.records.footer import (
     TRAILER_BYTES,
@@ -40,6 +42,23 @@ SCANNED_MAX: Final = 1_000
 DIRECTORIES_MAX: Final = 64
 """Directories of footers that are kept: each has up to about half a MiB."""
 
+PIECES_MAX: Final = 256
+"""Pieces of footers of which the places of records are kept: each has some hundred."""
+
+
+class FoundHeader(NamedTuple):
+    """A header of a value segment.
+
+    Attributes:
+        offset: of its record, in the segment.
+        raw: its bytes.
+        header: what they say.
+    """
+
+    offset: int
+    raw: bytes
+    header: RecordHeader
+
 
 class ValueLog:
     """Reads the value segments of one keyspace."""
@@ -48,26 +67,55 @@ class ValueLog:
         self._store = store
         self._names = names
         self._directories: OrderedDict[int, tuple[FooterPiece, ...]] = OrderedDict()
+        self._places: OrderedDict[tuple[int, int], dict[int, tuple[int, int]]] = OrderedDict()
 
-    async def value(self, key: ObjectKey, head: Head) -> bytes:
-        """Read the value that a head names.
+    async def value(self, key: ObjectKey, head: Head, manifest: Manifest) -> bytes:
+        """Read the value of an object.
+
+        Args:
+            key: of the object.
+            head: of the object; where it says that the record is may have been compacted away.
+            manifest: as it was when the head was, or later as long as the object is the same.
 
         Raises:
             LostObjectError: the bytes are damaged, gone, or not that record.
             SegmentNotFoundError, SegmentTruncatedError: the segment is gone.
             ChunkError: long-term storage refused, or did not answer.
         """
-        segment = self._segment(head.number)
+        number, offset, length = head.number, head.offset, head.length
         try:
-            record = await segment.read(head.offset, head.length)
+            if number not in manifest.numbers:
+                number, offset, length = await self._place(head.sqn, manifest)
+            record = await self._segment(number).read(offset, length)
         except CorruptDataError as error:
-            raise lost(key, head, segment.name, str(error)) from error
-        return value_of_record(key, head, record, where=segment.name)
+            raise lost(key, head, self._names.value_segment(number), str(error)) from error
+        return value_of_record(key, head, record, where=self._names.value_segment(number))
 
-    async def headers(
-        self, row: ManifestRow, length: int
-    ) -> AsyncIterator[list[tuple[int, RecordHeader]]]:
-        """Yield the headers of a segment, each with the offset of its record, some at a time.
+    async def _place(self, sqn: int, manifest: Manifest) -> tuple[int, int, int]:
+        """Number, offset and length of a record, found by its SQN."""
+        row = manifest.row_of(sqn)
+        if row is None or row.status is not ValueStatus.SEALED:
+            raise SegmentNotFoundError("no value segment has this SQN", segment=self._names.values)
+        segment = self._segment(row.number)
+        pieces = await self._directory(segment, row)
+        piece = bisect_right([each.first_sqn for each in pieces], sqn) - 1
+        found = self._places.get((row.number, piece))
+        if found is None:
+            found = {
+                each.header.sqn: (each.offset, each.header.record_length)
+                for each in await self._piece(segment, pieces[piece])
+            }
+            self._places[row.number, piece] = found
+            if len(self._places) > PIECES_MAX:
+                self._places.popitem(last=False)
+        else:
+            self._places.move_to_end((row.number, piece))
+        if sqn not in found:
+            raise CorruptDataError("record is not there", where=segment.name, sqn=sqn)
+        return (row.number, *found[sqn])
+
+    async def headers(self, row: ManifestRow, length: int) -> AsyncIterator[list[FoundHeader]]:
+        """Yield the headers of a segment, in order, some at a time.
 
         Args:
             row: of the segment.
@@ -80,22 +128,24 @@ class ValueLog:
         segment = self._segment(row.number)
         if row.status is ValueStatus.SEALED:
             for piece in await self._directory(segment, row):
-                data = await segment.read(piece.offset, piece.end - piece.offset)
-                yield list(decode_piece(piece, data, where=segment.name))
+                yield await self._piece(segment, piece)
             return
         found = []
-        async for offset, _, header in scan(segment, 0, length):
-            found.append((offset, header))
+        async for each in scan(segment, 0, length):
+            found.append(each)
             if len(found) == SCANNED_MAX:
                 yield found
                 found = []
         yield found
 
+    async def _piece(self, segment: AsyncSegment, piece: FooterPiece) -> list[FoundHeader]:
+        data = await segment.read(piece.offset, piece.end - piece.offset)
+        return [FoundHeader(*each) for each in decode_piece(piece, data, where=segment.name)]
+
     async def _directory(self, segment: AsyncSegment, row: ManifestRow) -> tuple[FooterPiece, ...]:
         found = self._directories.get(row.number)
         if found is None:
-            start = row.footer_end - TRAILER_BYTES
-            end = await segment.read(start, TRAILER_BYTES)
+            end = await segment.read(row.footer_end - TRAILER_BYTES, TRAILER_BYTES)
             trailer = decode_trailer(end, where=segment.name)
             data = await segment.read(trailer.directory, trailer.length)
             found = decode_directory(data, where=segment.name)
@@ -110,12 +160,8 @@ class ValueLog:
         return self._store.segment(self._names.value_segment(number))
 
 
-async def scan(
-    segment: AsyncSegment, start: int, end: int
-) -> AsyncIterator[tuple[int, bytes, RecordHeader]]:
+async def scan(segment: AsyncSegment, start: int, end: int) -> AsyncIterator[FoundHeader]:
     """Yield the headers of the records between two offsets where records begin, in order.
-
-    Each comes with the offset of its record, and as the bytes that it was decoded from.
 
     Raises:
         CorruptDataError: there is no record where one should begin.
@@ -135,7 +181,7 @@ async def scan(
             continue
         raw = data[position - base : position - base + needed]
         header = decode_header(raw, where=segment.name)
-        yield position, raw, header
+        yield FoundHeader(position, raw, header)
         position += header.record_length
     if position != end:
         raise CorruptDataError("records end elsewhere", where=segment.name, at=position, end=end)

@@ -153,7 +153,7 @@ class ValueSegments:
     async def _write_footer(self, row: ManifestRow, notes: list[HeaderNote], since: int) -> None:
         segment = self._store.segment(self._names.value_segment(row.number))
         end = since if notes else row.length
-        before = [note_of(raw, header) async for _, raw, header in scan(segment, 0, end)]
+        before = [note_of(each.raw, each.header) async for each in scan(segment, 0, end)]
         call = partial(
             encode_footer, [*before, *notes], start=row.length, as_of=row.as_of, where=segment.name
         )

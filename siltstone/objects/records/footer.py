@@ -41,7 +41,7 @@ from siltstone.core.checksums import crc32c
 from siltstone.core.constants import KIB, Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.objects.records.keys import ObjectKey, suffix
-from siltstone.objects.records.value_record import RecordHeader, headers
+from siltstone.objects.records.value_record import RecordHeader, decode_header
 
 PIECE_BYTES: Final = 64 * KIB
 """A piece takes no more headers once it is so long."""
@@ -227,8 +227,10 @@ def decode_directory(data: Buffer, *, where: str) -> tuple[FooterPiece, ...]:
 
 def decode_piece(
     piece: FooterPiece, data: Buffer, *, where: str
-) -> Iterator[tuple[int, RecordHeader]]:
-    """Yield the headers of a piece, each with the offset of its record in the segment.
+) -> Iterator[tuple[int, bytes, RecordHeader]]:
+    """Yield the headers of a piece.
+
+    Each comes with the offset of its record, and as the bytes that it was decoded from.
 
     Args:
         piece: from the directory.
@@ -247,6 +249,9 @@ def decode_piece(
             "piece of a footer does not match its sum", where=where, at=piece.offset
         )
     record = piece.record
-    for header in headers(view[: piece.length], where=where):
-        yield record, header
+    position = 0
+    while position < piece.length:
+        header = decode_header(view, position, where=where)
+        yield record, bytes(view[position : position + header.length]), header
+        position += header.length
         record += header.record_length

@@ -5,6 +5,7 @@ Layout::
     01                                          space: what the keyspace is
     02                                          state: what the next batch begins with
     03 first_sqn:u64                            manifest: a value segment
+    04 number:u32                               task: a value segment to delete
     08 expires_s:u32, tag, bucket, key, subkey  an object that expires
     10 tag, bucket, key, subkey                 head
     20 bucket, field, term, tag, key            index entry
@@ -25,6 +26,7 @@ from siltstone.core.errors import CorruptDataError
 SPACE: Final = b"\x01"
 STATE: Final = b"\x02"
 MANIFEST: Final = b"\x03"
+TASK: Final = b"\x04"
 EXPIRY: Final = b"\x08"
 HEAD: Final = b"\x10"
 INDEX: Final = b"\x20"
@@ -112,6 +114,19 @@ def first_sqn_of(row_key: bytes) -> int:
     if len(row_key) != 1 + _U64.size:
         raise CorruptDataError("key of a manifest row has another length", where=row_key.hex())
     number: int = _U64.unpack_from(row_key, 1)[0]
+    return number
+
+
+def task_key(number: int) -> bytes:
+    """Key of the row that says that a value segment is to be deleted."""
+    return TASK + _U32.pack(number)
+
+
+def number_of_task(row_key: bytes) -> int:
+    """The number in a key that ``task_key`` made. Raises ``CorruptDataError``."""
+    if len(row_key) != 1 + _U32.size:
+        raise CorruptDataError("key of a task has another length", where=row_key.hex())
+    number: int = _U32.unpack_from(row_key, 1)[0]
     return number
 
 

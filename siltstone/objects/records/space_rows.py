@@ -11,7 +11,9 @@ Layouts, with the shapes of ``core/records/wire.py``; an index entry's value is 
     manifest:  kind: u8 = 4, version: u8 = 1
                number: uvarint
                status: u8                      1 = active | 2 = rolling | 3 = sealed
-               last_sqn, length, records, footer_end, as_of: uvarint
+               last_sqn, length, records, footer_end, as_of, kept: uvarint
+    task:      kind: u8 = 6, version: u8 = 1
+               not_before_s: uvarint           seconds since 1970
     index entry: expires_s: uvarint, the rest of a row with kind: u8 = 5, version: u8 = 1
 """
 
@@ -29,6 +31,7 @@ _SPACE: Final = 2
 _STATE: Final = 3
 _MANIFEST: Final = 4
 _ENTRY: Final = 5
+_TASK: Final = 6
 _VERSION: Final = 1
 
 
@@ -150,6 +153,7 @@ class ManifestRow:
         records: how many it has; 0 while it is active.
         footer_end: where its footer ends; 0 until it is sealed.
         as_of: newest SQN that was looked at when it was compacted; 0 if it never was.
+        kept: bytes of records without a value that compaction kept then.
     """
 
     number: int
@@ -160,11 +164,12 @@ class ManifestRow:
     records: int = 0
     footer_end: int = 0
     as_of: int = 0
+    kept: int = 0
 
 
 def encode_manifest_row(row: ManifestRow) -> bytes:
     """Encode the value of the row."""
-    numbers = (row.last_sqn, row.length, row.records, row.footer_end, row.as_of)
+    numbers = (row.last_sqn, row.length, row.records, row.footer_end, row.as_of, row.kept)
     parts = [head(_MANIFEST, _VERSION), uvarint(row.number), bytes((row.status,))]
     return b"".join([*parts, *map(uvarint, numbers)])
 
@@ -184,6 +189,7 @@ def decode_manifest_row(first_sqn: int, value: bytes, *, where: str) -> Manifest
         records=reader.uvarint(),
         footer_end=reader.uvarint(),
         as_of=reader.uvarint(),
+        kept=reader.uvarint(),
     )
     reader.end()
     return row
@@ -201,3 +207,16 @@ def decode_index_entry(value: bytes, *, where: str) -> int:
     expires_s = reader.uvarint()
     reader.end()
     return expires_s
+
+
+def encode_task(not_before_s: int) -> bytes:
+    """Encode the value of the row of a task: when it may be done first, seconds since 1970."""
+    return head(_TASK, _VERSION) + uvarint(not_before_s)
+
+
+def decode_task(value: bytes, *, where: str) -> int:
+    """When a task may be done first, seconds since 1970; raises like the others."""
+    reader = Reader(value, kind=_TASK, version=_VERSION, where=where)
+    not_before_s = reader.uvarint()
+    reader.end()
+    return not_before_s

@@ -33,7 +33,6 @@ Layout, little-endian::
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -238,16 +237,3 @@ def decode_record(data: Buffer, *, where: str) -> tuple[RecordHeader, bytes]:
     if crc32c(value) != _U32.unpack_from(view, header.stored)[0]:
         raise CorruptDataError("value does not match its sum", where=where)
     return header, value
-
-
-def headers(data: Buffer, *, where: str) -> Iterator[RecordHeader]:
-    """Yield the headers that ``data`` is made of, one after the other; values are not in it.
-
-    Raises like ``decode_header``.
-    """
-    view = memoryview(data)
-    position = 0
-    while position < len(view):
-        header = decode_header(view, position, where=where)
-        yield header
-        position += header.length

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from siltstone.container.models.imports import ImportedChunk, ImportTicket
 from siltstone.core.bytes_like import byte_view
@@ -79,6 +79,26 @@ class ImportPart:
         return tuple(self._chunks)
 
 
+class ChunkTarget(Protocol):
+    """Long-term storage that takes the chunks of import sessions. Thread-safe.
+
+    Attributes:
+        storage: the client.
+        chunk_bytes_max: most bytes of a chunk.
+    """
+
+    storage: ChunkStorage
+    chunk_bytes_max: int
+
+    def nonce(self) -> str:
+        """What makes the name of a chunk unique."""
+        ...
+
+    def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
 class ImportTarget(Closing):
     """Long-term storage that is opened once, for any number of writers. Thread-safe.
 
@@ -145,7 +165,7 @@ class ImportWriter(Closing):
 
     def __init__(
         self,
-        store: Path | str | ImportTarget,
+        store: Path | str | ChunkTarget,
         ticket: ImportTicket,
         *,
         partition: SupportsIndex,
@@ -153,7 +173,7 @@ class ImportWriter(Closing):
         chunk_bytes: SupportsIndex | None = None,
     ) -> None:
         self._own: ImportTarget | None = None
-        if not isinstance(store, ImportTarget):
+        if isinstance(store, Path | str):
             store = self._own = ImportTarget(store, ticket.uuid)
         self._target = store
         most = CHUNK_BYTES if chunk_bytes is None else whole_number(chunk_bytes, what="chunk_bytes")

@@ -1,0 +1,112 @@
+"""What value compaction makes of the records of a run of segments. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from siltstone.objects.records.footer import HeaderNote, note_of
+from siltstone.objects.records.head import Head
+from siltstone.objects.records.space_rows import ManifestRow, Strategy
+from siltstone.objects.records.value_record import RecordHeader, ValueKind, encode_header
+from siltstone.objects.value_log import FoundHeader
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRange:
+    """Bytes of a value segment that are copied as they are.
+
+    Attributes:
+        number: of the segment.
+        start: where they begin in it.
+        end: where they end.
+    """
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class PlannedSegment:
+    """A value segment that compaction is to write.
+
+    Attributes:
+        parts: ranges and headers, in order.
+        notes: of all records.
+        length: bytes of the records.
+        kept: bytes of those that have no value.
+    """
+
+    parts: list[CopiedRange | bytes] = field(default_factory=list)
+    notes: list[HeaderNote] = field(default_factory=list)
+    length: int = 0
+    kept: int = 0
+
+    def copy(self, number: int, found: FoundHeader) -> None:
+        """Take a record as it is."""
+        size = found.header.record_length
+        last = self.parts[-1] if self.parts else None
+        part = CopiedRange(number, found.offset, found.offset + size)
+        if isinstance(last, CopiedRange) and (last.number, last.end) == (number, found.offset):
+            self.parts[-1] = CopiedRange(number, last.start, part.end)
+        else:
+            self.parts.append(part)
+        self._note(found.raw, found.header)
+
+    def write(self, header: RecordHeader) -> None:
+        """Take a record that is its header alone."""
+        raw = encode_header(header)
+        self.parts.append(raw)
+        self._note(raw, header)
+
+    def _note(self, raw: bytes, header: RecordHeader) -> None:
+        self.notes.append(note_of(raw, header))
+        self.length += header.record_length
+        if header.kind is not ValueKind.STANDARD:
+            self.kept += header.record_length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionView:
+    """What is known when a run is compacted.
+
+    Attributes:
+        tags: strategy of each tag.
+        others: the value segments that are not in the run.
+        now_s: seconds since 1970.
+    """
+
+    tags: Mapping[str, Strategy]
+    others: tuple[ManifestRow, ...]
+    now_s: float
+
+    def fate(self, header: RecordHeader, head: Head | None) -> RecordHeader | None:
+        """The header of what stays of a record; ``None`` when nothing does.
+
+        Args:
+            header: of the record.
+            head: of its object in the snapshot that is compacted by; ``None`` if it has none.
+        """
+        retains = self._strategy(header) is Strategy.RETAIN
+        if head is not None and head.sqn == header.sqn:
+            return header
+        has_expired = header.expires_s and header.expires_s <= self.now_s
+        if header.kind is ValueKind.STANDARD and head is None and has_expired:
+            # Its head was removed without a record when it expired: older ones are not to return.
+            stays = retains or self._has_older(header.sqn)
+            return _without_value(header, ValueKind.TOMBSTONE) if stays else None
+        if header.kind is ValueKind.TOMBSTONE:
+            return header if retains or self._has_older(header.sqn) else None
+        return _without_value(header, ValueKind.KEY_DELTA) if retains else None
+
+    def _strategy(self, header: RecordHeader) -> Strategy:
+        return self.tags.get(header.key.tag.decode(), Strategy.RECOVR)
+
+    def _has_older(self, sqn: int) -> bool:
+        """Whether a segment may have an older record of the object, which a rebuild would find."""
+        return any(row.first_sqn < sqn and row.as_of < sqn for row in self.others)
+
+
+def _without_value(header: RecordHeader, kind: ValueKind) -> RecordHeader:
+    return header._replace(kind=kind, stored=0)
