@@ -40,6 +40,26 @@ COLLECTIONS: Final = frozenset(
 """Names of collections that do not say so."""
 
 MODULES: Final = {
+    "keyspaces": (
+        "Keyspaces",
+        "How to use it is on the page [keyspaces](../docs/keyspaces.md).",
+        (
+            "siltstone.objects.keyspace.create",
+            "siltstone.objects.keyspace.open",
+            "siltstone.objects.keyspace.names",
+            "siltstone.objects.keyspace.Keyspace",
+            "siltstone.objects.blocking_snapshot.KeyspaceSnapshot",
+            "siltstone.objects.async_keyspaces.create_async",
+            "siltstone.objects.async_keyspaces.open_async",
+            "siltstone.objects.async_keyspaces.names_async",
+            "siltstone.objects.async_keyspace.AsyncKeyspace",
+            "siltstone.objects.async_snapshot.AsyncKeyspaceSnapshot",
+            "siltstone.objects.object_views.ObjectHead",
+            "siltstone.objects.object_views.StoredObject",
+            "siltstone.objects.batches.PutResult",
+            "siltstone.objects.value_compaction.CompactionReport",
+        ),
+    ),
     "events": (
         "Events",
         "Events with a length and a check, in segments.",

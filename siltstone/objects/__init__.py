@@ -12,9 +12,9 @@ from siltstone.core.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from siltstone.objects.async_keyspace import AsyncKeyspace as AsyncKeyspace
-    from siltstone.objects.async_keyspace import create_async as create_async
-    from siltstone.objects.async_keyspace import names_async as names_async
-    from siltstone.objects.async_keyspace import open_async as open_async
+    from siltstone.objects.async_keyspaces import create_async as create_async
+    from siltstone.objects.async_keyspaces import names_async as names_async
+    from siltstone.objects.async_keyspaces import open_async as open_async
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
     from siltstone.objects.batches import PutResult as PutResult
     from siltstone.objects.blocking_snapshot import KeyspaceSnapshot as KeyspaceSnapshot
@@ -72,11 +72,11 @@ _PLACES = {
     "SqnIs": "evaluation",
     "StoredObject": "object_views",
     "create": "keyspace",
-    "create_async": "async_keyspace",
+    "create_async": "async_keyspaces",
     "names": "keyspace",
-    "names_async": "async_keyspace",
+    "names_async": "async_keyspaces",
     "open": "keyspace",
-    "open_async": "async_keyspace",
+    "open_async": "async_keyspaces",
 }
 
 

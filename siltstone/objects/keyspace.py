@@ -7,13 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from siltstone.objects.async_keyspace import (
-    STANDARD,
-    AsyncKeyspace,
-    create_async,
-    names_async,
-    open_async,
-)
+from siltstone.objects.async_keyspace import STANDARD, AsyncKeyspace
+from siltstone.objects.async_keyspaces import create_async, names_async, open_async
 from siltstone.objects.blocking_snapshot import KeyspaceSnapshot
 from siltstone.objects.changes import Expected, Name, Spec, Terms, Unset, put_request
 from siltstone.objects.object_views import ObjectHead, StoredObject

@@ -16,7 +16,7 @@ RUN_TARGET: Final = 70.0
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentUse:
+class ValueUse:
     """How much of a value segment is needed.
 
     Attributes:
@@ -36,15 +36,15 @@ class SegmentUse:
 
 
 def best_run(
-    segments: Sequence[Sequence[SegmentUse]], *, run_max: int = RUN_MAX
-) -> tuple[SegmentUse, ...]:
+    segments: Sequence[Sequence[ValueUse]], *, run_max: int = RUN_MAX
+) -> tuple[ValueUse, ...]:
     """Return the neighbouring segments whose compaction is worth most; none if none is.
 
     Args:
         segments: what may be compacted, in groups of neighbours, in order.
         run_max: most segments of a run, at least 1.
     """
-    best: tuple[SegmentUse, ...] = ()
+    best: tuple[ValueUse, ...] = ()
     best_score = 0.0
     for group in segments:
         for start in range(len(group)):

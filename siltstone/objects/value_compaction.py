@@ -45,7 +45,7 @@ from siltstone.objects.records.space_rows import (
     encode_manifest_row,
     encode_task,
 )
-from siltstone.objects.scores import RUN_MAX, SegmentUse, best_run
+from siltstone.objects.scores import RUN_MAX, ValueUse, best_run
 from siltstone.objects.value_segments import RollLimits
 from siltstone.store.handles.import_writer import ImportWriter
 
@@ -148,7 +148,7 @@ class ValueCompaction:
 
     # --- choosing ---------------------------------------------------------------------------------
 
-    async def _uses(self, manifest: Sequence[ManifestRow]) -> list[list[SegmentUse]]:
+    async def _uses(self, manifest: Sequence[ManifestRow]) -> list[list[ValueUse]]:
         """How much of each segment is needed, in groups of neighbours that may be compacted."""
         firsts = [row.first_sqn for row in manifest]
         live = [0] * len(manifest)
@@ -157,11 +157,11 @@ class ValueCompaction:
                 head = decode_head(found.value, where=row_key.hex())
                 live[bisect_right(firsts, head.sqn) - 1] += head.length
             await asyncio.sleep(0)
-        groups: list[list[SegmentUse]] = [[]]
+        groups: list[list[ValueUse]] = [[]]
         for row, size in zip(manifest, live, strict=True):
             if row.status is ValueStatus.SEALED and await self._is_flushed(row):
                 needed = min(row.length, size + row.kept)
-                groups[-1].append(SegmentUse(row.number, row.length, needed))
+                groups[-1].append(ValueUse(row.number, row.length, needed))
             else:
                 groups.append([])
         return [group for group in groups if group]

@@ -17,6 +17,7 @@ from siltstone.migration.legacy.header import ChunkOrderError, HeaderError
 from siltstone.migration.legacy.imported import MigrationStateError
 from siltstone.migration.legacy.names import LegacyLayoutError, NoLegacyLayoutError
 from siltstone.migration.legacy.write_through.layout import LegacyChangedError
+from siltstone.objects import errors as object_errors
 from siltstone.pipelines.work import PipelineError
 from siltstone.store.handles.arguments import SeveralContainersError
 from siltstone.store.handles.event_buffer import BufferedWriteError
@@ -34,6 +35,7 @@ CLASSES = {
     value.__name__: value
     for value in (
         *vars(errors).values(),
+        *vars(object_errors).values(),
         ChunkThrottledError,
         ChunkOpenFilesError,
         LogOpenFilesError,

@@ -1,4 +1,4 @@
-"""The tours of README.md, of the Python interface and of collections do what they say.
+"""The tours of README.md, of the Python interface and of its pages do what they say.
 
 The blocks of each run in order in one empty folder, each ``python`` block in a process, ``sh`` in
 bash. A block prints what it announces: as a comment after ``print(...)``, in ``sh`` as lines that
@@ -68,6 +68,7 @@ def fits(expected: str, line: str) -> bool:
         pytest.param("README.md", {sys.executable, "bash"}, id="readme"),
         pytest.param("docs/python.md", {sys.executable}, id="python"),
         pytest.param("docs/collections.md", {sys.executable, "bash"}, id="collections"),
+        pytest.param("docs/keyspaces.md", {sys.executable}, id="keyspaces"),
     ],
 )
 def test_the_tour_does_what_it_says(page: str, kinds: set[str], tmp_path: Path) -> None:
