@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from siltstone.container.models.segments import (
     Append,
@@ -30,6 +30,7 @@ from siltstone.core.errors import (
     FencedError,
     SiltstoneError,
 )
+from siltstone.objects.batch import ChangeBatch, Waiting
 from siltstone.objects.changes import (
     DeleteRequest,
     NumberRequest,
@@ -77,57 +78,6 @@ class PutResult:
     pause: bool
 
 
-class _Waiting(NamedTuple):
-    request: Request | NumberRequest
-    future: asyncio.Future[Any]
-
-
-class _Batch:
-    """What one commit does, and who waits for it."""
-
-    def __init__(self, state: SpaceState) -> None:
-        self.begin = self.state = state
-        self.waiting: list[_Waiting] = []
-        self.parts: list[bytes] = []
-        self.rows: list[LedgerRow] = []
-        self.notes: list[HeaderNote] = []
-        self.heads: dict[ObjectKey, Head | None] = {}
-        self.told: list[ObjectChange | SiltstoneError | None] = []
-        self.numbers: list[int | None] = []
-        self.size = 0
-
-    def add(self, waiting: _Waiting, found: ObjectChange | SiltstoneError | None) -> None:
-        """Take a request and what it does."""
-        self.waiting.append(waiting)
-        self.told.append(found)
-        sqn = None
-        if type(found) is ObjectChange:
-            state = self.state
-            if found.note is not None:
-                sqn = state.next_sqn
-                self.state = SpaceState(
-                    next_sqn=sqn + 1,
-                    number=state.number,
-                    first_sqn=state.first_sqn,
-                    length=state.length + found.note.record_length,
-                    records=state.records + 1,
-                    next_number=state.next_number,
-                )
-                self.notes.append(found.note)
-            self.parts += found.parts
-            self.rows += found.rows
-            self.heads[found.key] = found.head
-            self.size += found.size
-        self.numbers.append(sqn)
-
-    def take_number(self, waiting: _Waiting) -> None:
-        """Give the number of the next value segment to something else."""
-        self.waiting.append(waiting)
-        self.told.append(None)
-        self.numbers.append(self.state.next_number)
-        self.state = replace(self.state, next_number=self.state.next_number + 1)
-
-
 class Rolling(Protocol):
     """Begins the next value segment between two commits, and follows what is acknowledged."""
 
@@ -165,9 +115,9 @@ class BatchWriter:
         self._position = store.containers.index(container)
         self._frame_bytes = store.segment(names.value_segment(1)).append_bytes_max - FRAME_MARGIN
         self._found: Versioned | None = None
-        self._requests: deque[_Waiting] = deque()
-        self._filling: _Batch | None = None
-        self._flight: _Batch | None = None
+        self._requests: deque[Waiting] = deque()
+        self._filling: ChangeBatch | None = None
+        self._flight: ChangeBatch | None = None
         self._task: asyncio.Task[SiltstoneError | None] | None = None
         self._repeats = 0
         self._wake = asyncio.Event()
@@ -198,7 +148,7 @@ class BatchWriter:
         elif self._stopping:
             _raise_in(future, ClosedError("the keyspace was closed"))
         else:
-            self._requests.append(_Waiting(request, future))
+            self._requests.append(Waiting(request, future))
             self._wake.set()
         return future
 
@@ -242,7 +192,7 @@ class BatchWriter:
                 begin = self._flight.state if self._flight is not None else self._state()
                 if begin is None:
                     return
-                batch = _Batch(begin)
+                batch = ChangeBatch(begin)
             if self._rolling.is_full(batch.state):
                 return
             self._filling = batch
@@ -273,7 +223,7 @@ class BatchWriter:
     def _state(self) -> SpaceState | None:
         return None if self._found is None else self._found.state
 
-    async def _add(self, batch: _Batch, waiting: _Waiting) -> bool:
+    async def _add(self, batch: ChangeBatch, waiting: Waiting) -> bool:
         """Put a request into the batch, if it has room."""
         request = waiting.request
         if isinstance(request, NumberRequest):
@@ -300,7 +250,7 @@ class BatchWriter:
         batch.add(waiting, found)
         return True
 
-    async def _head(self, batch: _Batch, key: ObjectKey) -> Head | None:
+    async def _head(self, batch: ChangeBatch, key: ObjectKey) -> Head | None:
         if key in batch.heads:
             return batch.heads[key]
         if self._flight is not None and key in self._flight.heads:
@@ -309,14 +259,14 @@ class BatchWriter:
 
     # --- committing -------------------------------------------------------------------------------
 
-    def _send(self, batch: _Batch) -> None:
+    def _send(self, batch: ChangeBatch) -> None:
         found = self._found
         assert found is not None, "a batch begins with it"
         self._filling, self._flight = None, batch
         self._task = self._loop.create_task(self._commit(batch, found.version))
         self._task.add_done_callback(lambda _: self._wake.set())
 
-    async def _commit(self, batch: _Batch, version: int) -> SiltstoneError | None:
+    async def _commit(self, batch: ChangeBatch, version: int) -> SiltstoneError | None:
         """Make the commit and tell who waits for it; return why it failed."""
         ledger, state = self._names.ledger, batch.state
         operations: list[Operation] = []
@@ -384,7 +334,7 @@ def _operation(ledger: str, row: LedgerRow) -> Operation:
 
 
 def _tell(
-    waiting: _Waiting, sqn: int | None, told: ObjectChange | SiltstoneError | None, *, pause: bool
+    waiting: Waiting, sqn: int | None, told: ObjectChange | SiltstoneError | None, *, pause: bool
 ) -> None:
     future = waiting.future
     if isinstance(told, SiltstoneError):
