@@ -72,6 +72,7 @@ class CompactionReport:
         written_bytes: bytes that were written to long-term storage.
         records: how many records the run had.
         kept: how many of them there are now, with those that lost their value.
+        kept_bytes: bytes of these.
     """
 
     run: tuple[int, ...] = ()
@@ -80,6 +81,7 @@ class CompactionReport:
     written_bytes: int = 0
     records: int = 0
     kept: int = 0
+    kept_bytes: int = 0
 
 
 class ValueCompaction:
@@ -138,6 +140,7 @@ class ValueCompaction:
             written_bytes=sum(size for _, size in rows),
             records=sum(row.records for row in run),
             kept=sum(row.records for row, _ in rows),
+            kept_bytes=sum(row.length for row, _ in rows),
         )
 
     async def _sqn(self) -> int:

@@ -25,8 +25,8 @@ IN_SPARK = {name for name in command.PARTS if name.startswith(("silt", "spark", 
 
 
 LONG = {
-    "backup", "caches", "collections", "flushes", "lives", "mixed", "moves", "peers", "populations",
-    "reads", "recovery", "short_lives", "starts", "takeovers", "updates",
+    "backup", "caches", "collections", "flushes", "keyspaces", "lives", "mixed", "moves", "peers",
+    "populations", "reads", "recovery", "short_lives", "starts", "takeovers", "updates",
 }  # fmt: skip
 """They start many processes, or write much whatever their size; each takes some seconds."""
 

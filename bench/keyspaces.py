@@ -1,0 +1,332 @@
+"""Keyspaces beside engines that keep large values, and beside what the disk itself does.
+
+LMDB is compared if it is installed (``make peers``); RocksDB and SQLite always are. Leveled is
+Erlang: it is not measured here, and the run says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import rocksdict
+
+import siltstone
+from bench.bare_pipeline import BarePipeline, PlainFile
+from bench.figure import MIB, MICROSECONDS, PER_SECOND, Figure, Unit, alternate
+from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
+from siltstone import objects
+from siltstone.objects import AsyncKeyspace
+
+VALUE_BYTES = 8 * 1024
+ALONE = (200, 20)
+WIDTH = 1_000
+MANY = (20_000, 2_000)
+READS = (10_000, 500)
+HEADS = (200_000, 2_000)
+PUT_CPU_US = 50.0
+HEADS_AIM = 150_000.0
+WRITTEN_AIM = 1.03
+PER_LIVE_BYTE = Unit(text="written a live byte", better=MIB.better)
+"""Goals of a put's processor time, of heads per second, and of what compaction writes."""
+
+Measure = Callable[[], float]
+
+
+def run(workshop: Workshop) -> list[Figure]:
+    """Measure puts, reads, a fold and a compaction."""
+    print("NOT MEASURED: leveled, which needs Erlang", file=sys.stderr, flush=True)
+    return [*_puts(workshop), *_reads(workshop), *_compaction(workshop)]
+
+
+def _index(number: int) -> dict[str, list[str]]:
+    return {"owner": [f"user-{number % 1000}"], "day": [f"2026-01-{number % 28 + 1:02}"]}
+
+
+class _Puts:
+    """Puts of one keyspace, and of a file that takes the same bytes."""
+
+    def __init__(self, loop: Loop, keyspace: AsyncKeyspace, bare: BarePipeline) -> None:
+        self._loop = loop
+        self._keyspace = keyspace
+        self._bare = bare
+        self._value = os.urandom(VALUE_BYTES)
+        self._numbers = count()
+
+    def ours(self, width: int, total: int) -> tuple[float, float]:
+        """Puts a second, and the processor time of one in microseconds."""
+        first = next(self._numbers) * MANY[0]
+
+        def put(number: int) -> asyncio.Future[objects.PutResult]:
+            at = first + number
+            return self._keyspace.put("bucket", f"key-{at:09}", self._value, index=_index(at))
+
+        with Stopwatch() as watch:
+            self._loop(in_flight(width, total, put))
+        return total / watch.seconds, watch.cpu_s / total * 1e6
+
+    def bare(self, width: int, total: int) -> float:
+        """Group commits of the same values a second, without anything else."""
+        work = in_flight(width, total, lambda _: self._bare.append(self._value))
+        return total / seconds_of(lambda: self._loop(work))
+
+
+def _puts(workshop: Workshop) -> list[Figure]:
+    with (
+        workshop.place() as place,
+        Loop() as loop,
+        async_store(loop, workshop.store(place)) as store,
+        PlainFile(place / "bare", overwrite=True) as file,
+        BarePipeline(file, loop.loop) as bare,
+        _sqlite(place / "sqlite") as sqlite,
+        _rocksdb(place / "rocksdb") as rocksdb,
+    ):
+        puts = _Puts(loop, loop(objects.create_async(store, "bench")), bare)
+        figures = []
+        for width, total in ((1, workshop.pick(*ALONE)), (WIDTH, workshop.pick(*MANY))):
+            spent: list[float] = []
+
+            def ours(width: int = width, total: int = total) -> float:
+                rate, cpu_us = puts.ours(width, total)
+                spent.append(cpu_us)  # noqa: B023 - called in this turn
+                return rate
+
+            few = min(total, 2_000)
+            peers: dict[str, tuple[Measure, float | None]] = {
+                "write and fdatasync" if width == 1 else "bare group commit": (
+                    partial(puts.bare, width, total),
+                    0.6 if width == 1 else 0.5,
+                ),
+                "SQLite FULL, each a transaction": (
+                    partial(_rate, sqlite, few, 1),
+                    None if width == 1 else 5,
+                ),
+            }
+            if width > 1:
+                name = "RocksDB with blob files, synced, batches of 100"
+                peers[name] = partial(_rate, rocksdb, total, 100), None
+            measured = alternate(workshop.rounds, ours, *(each for each, _ in peers.values()))
+            what = f"put {VALUE_BYTES // 1024} KiB, 2 index entries, {width:,} in flight"
+            for (peer, (_, goal)), theirs in zip(peers.items(), measured[1:], strict=True):
+                figures.append(
+                    Figure(
+                        what=what,
+                        peer=peer,
+                        unit=PER_SECOND,
+                        ours=measured[0],
+                        theirs=theirs,
+                        goal=goal,
+                    )
+                )
+        figures.append(
+            Figure(
+                what=f"processor time of a put, {WIDTH:,} in flight",
+                peer="bound",
+                unit=MICROSECONDS,
+                ours=spent,
+                theirs=[PUT_CPU_US] * len(spent),
+                goal=1,
+            )
+        )
+    return figures
+
+
+Write = Callable[[range], None]
+
+
+def _rate(write: Write, total: int, width: int) -> float:
+    def all_of_them() -> None:
+        for first in range(0, total, width):
+            write(range(first, first + width))
+
+    return total / seconds_of(all_of_them)
+
+
+@contextmanager
+def _sqlite(path: Path) -> Iterator[Write]:
+    """Transactions of blobs with the same two index entries, each durable."""
+    value = os.urandom(VALUE_BYTES)
+    numbers = count()
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+        database.execute("CREATE TABLE objects (key TEXT PRIMARY KEY, owner, day, value BLOB)")
+        database.execute("CREATE INDEX owners ON objects (owner)")
+        database.execute("CREATE INDEX days ON objects (day)")
+
+        def write(wanted: range) -> None:
+            database.execute("BEGIN")
+            for number in wanted:
+                row = (f"key-{next(numbers):09}", number % 1000, number % 28, value)
+                database.execute("INSERT INTO objects VALUES (?, ?, ?, ?)", row)
+            database.execute("COMMIT")
+
+        yield write
+
+
+@contextmanager
+def _rocksdb(folder: Path) -> Iterator[Write]:
+    """Batches of values in blob files, synced."""
+    value = os.urandom(VALUE_BYTES)
+    numbers = count()
+    options = rocksdict.Options(raw_mode=True)
+    options.set_enable_blob_files(True)
+    database = rocksdict.Rdict(str(folder), options)
+    synced = rocksdict.WriteOptions()
+    synced.sync = True
+
+    def write(wanted: range) -> None:
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for _ in wanted:
+            batch.put(b"key-%09d" % next(numbers), value)
+        database.write(batch, synced)
+
+    try:
+        yield write
+    finally:
+        database.close()
+
+
+def _reads(workshop: Workshop) -> list[Figure]:
+    """Heads and values of blocking callers, at random, and all heads in order."""
+    total, reads = workshop.pick(*HEADS), workshop.pick(*READS)
+    with workshop.place() as place:
+        path = workshop.store(place)
+        with Loop() as loop, async_store(loop, path) as store:
+            made = loop(objects.create_async(store, "bench"))
+            value = os.urandom(VALUE_BYTES)
+            few = min(total, reads)
+
+            def put(number: int) -> asyncio.Future[objects.PutResult]:
+                data = value if number < few else value[:100]
+                return made.put("bucket", f"key-{number:09}", data, index=_index(number))
+
+            loop(in_flight(WIDTH, total, put))
+            loop(store.flush())
+        plain = place / "plain"
+        plain.write_bytes(value * few)
+        with (
+            siltstone.open(path) as opened,
+            closing(_opened_rocksdb(place / "rocks", value[:300], total)) as rocks,
+            plain.open("rb") as file,
+        ):
+            keyspace = objects.open(opened, "bench")
+            random = Random(7)
+            wanted = [random.randrange(few) for _ in range(reads)]
+
+            def head() -> float:
+                return reads / seconds_of(
+                    lambda: [keyspace.head("bucket", f"key-{number:09}") for number in wanted]
+                )
+
+            def rocks_get() -> float:
+                return reads / seconds_of(
+                    lambda: [rocks.get(b"key-%09d" % number) for number in wanted]
+                )
+
+            def get() -> float:
+                return reads / seconds_of(
+                    lambda: [keyspace.get("bucket", f"key-{number:09}") for number in wanted]
+                )
+
+            def preadv() -> float:
+                buffer = bytearray(VALUE_BYTES)
+                descriptor = file.fileno()
+                return reads / seconds_of(
+                    lambda: [
+                        os.preadv(descriptor, [buffer], number * VALUE_BYTES) for number in wanted
+                    ]
+                )
+
+            def heads() -> float:
+                return total / seconds_of(lambda: sum(1 for _ in keyspace.heads()))
+
+            ours, theirs = alternate(workshop.rounds, head, rocks_get)
+            got, read = alternate(workshop.rounds, get, preadv)
+            (folded,) = alternate(workshop.rounds, heads)
+    return [
+        Figure(
+            what="head, random",
+            peer="get of RocksDB",
+            unit=PER_SECOND,
+            ours=ours,
+            theirs=theirs,
+            goal=0.25,
+        ),
+        Figure(
+            what="get 8 KiB, random, flushed",
+            peer="preadv",
+            unit=PER_SECOND,
+            ours=got,
+            theirs=read,
+            goal=0.3,
+        ),
+        Figure(
+            what=f"heads of {total:,} keys, in order",
+            peer="bound",
+            unit=PER_SECOND,
+            ours=folded,
+            theirs=[HEADS_AIM] * len(folded),
+            goal=1,
+        ),
+    ]
+
+
+def _opened_rocksdb(folder: Path, value: bytes, total: int) -> rocksdict.Rdict:
+    database = rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True))
+    for number in range(total):
+        database.put(b"key-%09d" % number, value)
+    database.flush()
+    return database
+
+
+def _compaction(workshop: Workshop) -> list[Figure]:
+    """A compaction of segments of which half is needed."""
+    total = workshop.pick(*MANY)
+    with (
+        workshop.place() as place,
+        Loop() as loop,
+        async_store(loop, workshop.store(place)) as store,
+    ):
+        keyspace = loop(objects.create_async(store, "bench"))
+        value = os.urandom(VALUE_BYTES)
+
+        def put(number: int) -> asyncio.Future[objects.PutResult]:
+            # Two puts of each key: the first of them is not needed.
+            return keyspace.put("bucket", f"key-{number // 2:09}", value, index=_index(number))
+
+        written = []
+        for _ in range(workshop.rounds):
+            loop(in_flight(WIDTH, total, put))
+            loop(store.flush())
+            written += loop(_compacted(keyspace))
+    if not written:
+        print("NOT MEASURED: no value segment was full", file=sys.stderr, flush=True)
+        return []
+    return [
+        Figure(
+            what="value compaction",
+            peer="bound",
+            unit=PER_LIVE_BYTE,
+            ours=written,
+            theirs=[WRITTEN_AIM] * len(written),
+            goal=1,
+        )
+    ]
+
+
+async def _compacted(keyspace: AsyncKeyspace) -> list[float]:
+    """Bytes written for each byte of the records that are kept, of each compaction."""
+    found = []
+    while (report := await keyspace.compact()).run:
+        if report.kept_bytes:
+            found.append(report.written_bytes / report.kept_bytes)
+    return found
