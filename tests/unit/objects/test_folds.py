@@ -69,8 +69,8 @@ async def test_an_index_is_that_of_the_newest_versions(tmp_path: Path) -> None:
         found = [each async for each in keyspace.index("b", "day", pattern="^x.[13]$")]
         assert found == [(f"x{n}", f"k{n}") for n in odd if n > 9 and n % 10 in (1, 3)]
         assert [each async for each in keyspace.index("b", "none")] == []
-        found = [(term, each.value) async for term, each in keyspace.indexed("b", "day", "9", "x")]
-        assert found == [("9", b"w")] * 20
+        values = [(term, each.value) async for term, each in keyspace.indexed("b", "day", "9", "x")]
+        assert values == [("9", b"w")] * 20
 
 
 @pytest.mark.parametrize("order", ["key", "sqn"])
