@@ -126,12 +126,14 @@ def name_bytes(name: Name, *, what: str, most: int = NAME_BYTES_MAX, least: int 
 
     Raises:
         TypeError: neither bytes nor text.
+        ValueError: text with surrogates that stand for no byte.
         ObjectLimitError: too short or too long.
     """
-    if type(name) is str:
-        raw = name.encode("utf-8", "surrogateescape")
-    elif isinstance(name, str):
-        raw = str(name).encode("utf-8", "surrogateescape")
+    if isinstance(name, str):
+        try:
+            raw = name.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise ValueError(f"a {what} has a surrogate that stands for no byte") from error
     else:
         raw = as_bytes(name, what=what)
     if not least <= len(raw) <= most:
@@ -222,9 +224,15 @@ def put_request(
 
 
 def index_entries(index: Terms | None) -> tuple[IndexEntry, ...]:
-    """Return the entries of an index, in order, each once. Raises like ``name_bytes``."""
-    if not index:
+    """Return the entries of an index, in order, each once. Raises like ``name_bytes``.
+
+    Raises:
+        TypeError: it is no mapping, or the terms of a field are one name.
+    """
+    if index is None:
         return ()
+    if not isinstance(index, Mapping):
+        raise TypeError(f"an index has terms by field, which {type(index).__name__} has not")
     found = {_entry(field, term) for field, terms in index.items() for term in _terms(field, terms)}
     return tuple(sorted(found))
 
@@ -250,7 +258,10 @@ def spec_entries(specs: Iterable[Spec]) -> tuple[frozenset[IndexEntry], frozense
     """
     last: dict[IndexEntry, str] = {}
     for spec in specs:
-        verb, field, term = spec
+        try:
+            verb, field, term = spec
+        except (TypeError, ValueError) as error:
+            raise ValueError("a spec is 'add' or 'remove', a field and a term") from error
         if verb not in ("add", "remove"):
             raise ValueError(f"a spec is 'add' or 'remove', not {verb!r}")
         last[_entry(field, term)] = verb

@@ -49,9 +49,10 @@ PIECE_BYTES: Final = 64 * KIB
 MAGIC: Final = b"SLVF"
 VERSION: Final = 1
 _ENTRY: Final = struct.Struct("<QQQII")
-_TRAILER: Final = struct.Struct("<4sB3xQIIQQQ")
+_TRAILER: Final = struct.Struct("<4sB3sQIIQQQ")
 _U32: Final = struct.Struct("<I")
 _U64: Final = struct.Struct("<Q")
+_RESERVED: Final = b"\0\0\0"
 
 TRAILER_BYTES: Final = _TRAILER.size + _U32.size
 
@@ -156,7 +157,7 @@ def encode_footer(notes: Sequence[HeaderNote], *, start: int, as_of: int, where:
     directory = start + len(body)
     entries += _U32.pack(crc32c(entries))
     numbers = (directory, len(entries), len(notes), notes[0].sqn, notes[-1].sqn, as_of)
-    trailer = _TRAILER.pack(MAGIC, VERSION, *numbers)
+    trailer = _TRAILER.pack(MAGIC, VERSION, _RESERVED, *numbers)
     return bytes(body + entries + trailer + _U32.pack(crc32c(trailer)))
 
 
@@ -185,11 +186,13 @@ def decode_trailer(data: Buffer, *, where: str) -> Trailer:
         raise CorruptDataError("footer is cut", where=where)
     if crc32c(view[: _TRAILER.size]) != _U32.unpack_from(view, _TRAILER.size)[0]:
         raise CorruptDataError("end of a footer does not match its sum", where=where)
-    magic, version, *numbers = _TRAILER.unpack_from(view)
+    magic, version, reserved, *numbers = _TRAILER.unpack_from(view)
     if magic != MAGIC:
         raise CorruptDataError("not the end of a footer", where=where)
     if version != VERSION:
         raise FormatError.of_version("footer", version, VERSION, where=where)
+    if reserved != _RESERVED:
+        raise FormatError("footer has unknown flags", where=where, reserved=reserved.hex())
     directory, length, records, first_sqn, last_sqn, as_of = numbers
     return Trailer(
         directory=directory,
@@ -214,8 +217,12 @@ def decode_directory(data: Buffer, *, where: str) -> tuple[FooterPiece, ...]:
     found = []
     position = 0
     while position < end:
+        if position + _ENTRY.size > end:
+            raise CorruptDataError("directory of a footer is cut", where=where)
         first_sqn, record, offset, length, count = _ENTRY.unpack_from(view, position)
         position += _ENTRY.size
+        if position + _U64.size * count > end:
+            raise CorruptDataError("directory of a footer is cut", where=where)
         hashes = struct.unpack_from(f"<{count}Q", view, position)
         position += _U64.size * count
         piece = FooterPiece(
@@ -227,8 +234,8 @@ def decode_directory(data: Buffer, *, where: str) -> tuple[FooterPiece, ...]:
 
 def decode_piece(
     piece: FooterPiece, data: Buffer, *, where: str
-) -> Iterator[tuple[int, bytes, RecordHeader]]:
-    """Yield the headers of a piece.
+) -> list[tuple[int, bytes, RecordHeader]]:
+    """Return the headers of a piece.
 
     Each comes with the offset of its record, and as the bytes that it was decoded from.
 
@@ -248,10 +255,15 @@ def decode_piece(
         raise CorruptDataError(
             "piece of a footer does not match its sum", where=where, at=piece.offset
         )
-    record = piece.record
-    position = 0
+    found = []
+    position, record = 0, piece.record
     while position < piece.length:
         header = decode_header(view, position, where=where)
-        yield record, bytes(view[position : position + header.length]), header
+        found.append((record, bytes(view[position : position + header.length]), header))
         position += header.length
         record += header.record_length
+    if not found or len(found) != len(piece.hashes) or found[0][2].sqn != piece.first_sqn:
+        raise CorruptDataError(
+            "piece of a footer has other records than its entry", where=where, at=piece.offset
+        )
+    return found

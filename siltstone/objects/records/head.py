@@ -96,10 +96,12 @@ def decode_head(value: bytes, *, where: str) -> Head:
     kind, version, flags, reserved = fields[:4]
     sqn, previous, number, offset, length, size, value_hash, modified_ms = fields[4:12]
     expires_s, count = fields[12:]
-    if kind != KIND or flags or reserved:
-        raise FormatError("head of an unknown kind", where=where, kind=kind, flags=flags)
+    if kind != KIND:
+        raise FormatError("head of an unknown kind", where=where, kind=kind)
     if version != VERSION:
         raise FormatError.of_version("head", version, VERSION, where=where)
+    if flags or reserved:
+        raise FormatError("head has unknown flags", where=where, flags=flags, reserved=reserved)
     position = _FIXED.size
     index = []
     for _ in range(count):

@@ -111,8 +111,8 @@ def manifest_key(first_sqn: int) -> bytes:
 
 def first_sqn_of(row_key: bytes) -> int:
     """The SQN in a key that ``manifest_key`` made. Raises ``CorruptDataError``."""
-    if len(row_key) != 1 + _U64.size:
-        raise CorruptDataError("key of a manifest row has another length", where=row_key.hex())
+    if len(row_key) != 1 + _U64.size or not row_key.startswith(MANIFEST):
+        raise CorruptDataError("not the key of a manifest row", where=row_key.hex())
     number: int = _U64.unpack_from(row_key, 1)[0]
     return number
 
@@ -132,29 +132,35 @@ def number_of_task(row_key: bytes) -> int:
 
 def decode_head_key(row_key: bytes) -> ObjectKey:
     """The object that a head belongs to. Raises ``CorruptDataError``."""
-    return ObjectKey(*_parts(row_key, 1, 4))
+    return ObjectKey(*_parts(row_key, HEAD, 0, 4))
 
 
 def decode_expiry_key(row_key: bytes) -> tuple[int, ObjectKey]:
     """When an object expires, seconds since 1970, and which one. Raises ``CorruptDataError``."""
-    parts = _parts(row_key, 1 + _U32.size, 4)
+    parts = _parts(row_key, EXPIRY, _U32.size, 4)
     return _U32.unpack_from(row_key, 1)[0], ObjectKey(*parts)
 
 
 def decode_index_key(row_key: bytes) -> tuple[IndexEntry, ObjectKey]:
     """An entry of an index and the object that it finds. Raises ``CorruptDataError``."""
-    bucket, field, term, tag, key = _parts(row_key, 1, 5)
+    bucket, field, term, tag, key = _parts(row_key, INDEX, 0, 5)
     return IndexEntry(field, term), ObjectKey(tag, bucket, key)
 
 
-def _parts(row_key: bytes, start: int, count: int) -> list[bytes]:
+def _parts(row_key: bytes, kind: bytes, skipped: int, count: int) -> list[bytes]:
+    """The parts of a key that begins with ``kind`` and ``skipped`` bytes of a number."""
+    if not row_key.startswith(kind):
+        raise CorruptDataError("key of a row of another kind", where=row_key.hex())
     parts: list[bytes] = []
-    position = start
+    position = len(kind) + skipped
     while len(parts) < count:
         end = row_key.find(_END, position)
         if end < 0:
             raise CorruptDataError("key of a row has too few parts", where=row_key.hex())
-        parts.append(row_key[position:end].replace(_NUL, b"\0"))
+        part = row_key[position:end]
+        if part.count(b"\0") != part.count(_NUL):
+            raise CorruptDataError("key of a row has an impossible part", where=row_key.hex())
+        parts.append(part.replace(_NUL, b"\0"))
         position = end + len(_END)
     if position != len(row_key):
         raise CorruptDataError("key of a row has too many parts", where=row_key.hex())

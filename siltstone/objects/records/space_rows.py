@@ -34,6 +34,9 @@ _ENTRY: Final = 5
 _TASK: Final = 6
 _VERSION: Final = 1
 
+NUMBER_MAX: Final = 2**32 - 1
+"""The highest number of a value segment, in four bytes of a head."""
+
 
 class Strategy(IntEnum):
     """What value compaction keeps of changes that were replaced. Numbers are persisted."""
@@ -70,9 +73,11 @@ def decode_space(value: bytes, *, where: str) -> Space:
     reader = Reader(value, kind=_SPACE, version=_VERSION, where=where)
     if reader.uvarint() != 1 or reader.u8():
         raise FormatError("keyspace of an unknown shape", keyspace=where)
-    tags = {}
+    tags: dict[str, Strategy] = {}
     for _ in range(reader.uvarint()):
         tag, strategy = reader.text(), reader.u8()
+        if tag in tags:
+            raise reader.damaged("keyspace has a tag twice")
         if strategy not in Strategy.__members__.values():
             raise FormatError("unknown strategy of a tag", keyspace=where, strategy=strategy)
         tags[tag] = Strategy(strategy)
@@ -126,6 +131,12 @@ def decode_state(value: bytes, *, where: str) -> SpaceState:
         next_number=reader.uvarint(),
     )
     reader.end()
+    if not (
+        1 <= state.first_sqn <= state.next_sqn
+        and state.records <= state.next_sqn - state.first_sqn
+        and state.number < state.next_number <= NUMBER_MAX
+    ):
+        raise reader.damaged("state of a keyspace contradicts itself")
     return state
 
 
@@ -178,6 +189,8 @@ def decode_manifest_row(first_sqn: int, value: bytes, *, where: str) -> Manifest
     """Decode the value of the row. Raises ``CorruptDataError`` and ``FormatError``."""
     reader = Reader(value, kind=_MANIFEST, version=_VERSION, where=where)
     number, status = reader.uvarint(), reader.u8()
+    if number > NUMBER_MAX:
+        raise reader.damaged("value segment has an impossible number")
     if status not in ValueStatus.__members__.values():
         raise CorruptDataError("value segment in an unknown status", where=where, status=status)
     row = ManifestRow(

@@ -175,6 +175,9 @@ def decode_header(data: Buffer, offset: int = 0, *, where: str) -> RecordHeader:
         raise FormatError.of_version("value record", version, VERSION, where=where)
     if flags or kind not in ValueKind.__members__.values():
         raise FormatError("value record of an unknown kind", where=where, kind=kind, flags=flags)
+    stored, size = fields[5], fields[9]
+    if stored != (size if kind == ValueKind.STANDARD else 0):
+        raise CorruptDataError("record has a value of another length", where=where, at=offset)
     body = bytes(view[FIXED_BYTES:end])
     return _header(ValueKind(kind), fields, tag_length, body, where)
 
