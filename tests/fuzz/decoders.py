@@ -18,10 +18,17 @@ import siltstone
 from siltstone.core.records.collection_change import ChangeKind
 from siltstone.core.records.keys import RowKind
 from siltstone.core.records.task import TaskKind
+from siltstone.objects.records.footer import FooterPiece
 
 PREFIXES = ("decode_", "read_journal_file", "open_envelope", "claimed_kind")
-OURS = ("siltstone.core.records", "siltstone.journal", "siltstone.metadata", "siltstone.tier1")
-BYTES = frozenset({"data", "value", "body", "payload"})
+OURS = (
+    "siltstone.core.records",
+    "siltstone.journal",
+    "siltstone.metadata",
+    "siltstone.objects.records",
+    "siltstone.tier1",
+)
+BYTES = frozenset({"data", "value", "body", "payload", "row_key"})
 OTHERS: dict[str, tuple[object, ...]] = {
     "where": ("a file",),
     "name": ("a name",),
@@ -38,6 +45,8 @@ OTHERS: dict[str, tuple[object, ...]] = {
     "due_ms": (10,),
     "subject": (11,),
     "to_damage": (False, True),
+    "first_sqn": (1,),
+    "piece": (FooterPiece(first_sqn=2, record=0, offset=0, length=177, hashes=(1, 1)),),
 }
 KINDS: dict[str, tuple[int, ...]] = {
     "decode_change": tuple(ChangeKind),
@@ -72,12 +81,17 @@ def modules() -> list[ModuleType]:
 
 
 def decoders() -> dict[str, Decoder]:
-    """All of them by name; several for one that takes a kind or the like."""
+    """All of them by name; several for one that takes a kind or the like.
+
+    Where an earlier module has one of the same name, the name begins with that of the module.
+    """
     found: dict[str, Decoder] = {}
     for module in modules():
         for name, function in vars(module).items():
             if name.startswith(PREFIXES) and getattr(function, "__module__", "") == module.__name__:
-                found.update(_variants(name, function))
+                for each, decoder in _variants(name, function):
+                    alone = f"{module.__name__.rpartition('.')[2]}.{each}"
+                    found[alone if each in found else each] = decoder
     return found
 
 

@@ -73,6 +73,9 @@ ELSEWHERE = {
     "collection-change.md": "in entries: a collection has a format",
     "collection-table.md": "rows of a table, whose records have a version; entries have theirs",
     "cached-block.md": "a cache: what is newer is a miss",
+    "keyspace-rows.md": "tests/unit/objects/test_ledger_rows.py",
+    "value-record.md": "tests/unit/objects/test_value_records.py",
+    "value-footer.md": "tests/unit/objects/test_footers.py",
 }
 
 

@@ -1,0 +1,165 @@
+"""The examples on the pages of keyspaces are what the code reads and writes."""
+
+from __future__ import annotations
+
+from siltstone.objects.changes import hash_of
+from siltstone.objects.records.footer import (
+    TRAILER_BYTES,
+    Trailer,
+    decode_directory,
+    decode_piece,
+    decode_trailer,
+    encode_footer,
+    note_of,
+)
+from siltstone.objects.records.head import Head, decode_head, encode_head
+from siltstone.objects.records.keys import (
+    SPACE,
+    STATE,
+    IndexEntry,
+    ObjectKey,
+    decode_expiry_key,
+    decode_head_key,
+    decode_index_key,
+    expiry_key,
+    first_sqn_of,
+    head_key,
+    index_keys,
+    manifest_key,
+)
+from siltstone.objects.records.space_rows import (
+    ManifestRow,
+    Space,
+    SpaceState,
+    Strategy,
+    ValueStatus,
+    decode_index_entry,
+    decode_manifest_row,
+    decode_space,
+    decode_state,
+    encode_index_entry,
+    encode_manifest_row,
+    encode_space,
+    encode_state,
+)
+from siltstone.objects.records.value_record import (
+    RecordHeader,
+    ValueKind,
+    decode_record,
+    encode_header,
+    encode_value_sum,
+)
+from tests.support.docs.format_page import example
+from tests.support.docs.metadata_examples import examples, row
+
+ROWS = {name: row(text) for name, text in examples("keyspace-rows.md").items()}
+KEY = ObjectKey(b"o", b"2026", b"a.jpg")
+ENTRIES = (IndexEntry(b"city", b"oslo"),)
+VALUE = b"hello"
+EXPIRES_S = 1_800_000_000
+PUT = RecordHeader(
+    kind=ValueKind.STANDARD,
+    sqn=2,
+    previous=1,
+    modified_ms=1_700_000_000_123,
+    size=5,
+    value_hash=hash_of(VALUE, b"{}"),
+    expires_s=EXPIRES_S,
+    key=KEY,
+    entries=ENTRIES,
+    metadata=b"{}",
+    stored=5,
+)
+DELETE = RecordHeader(
+    kind=ValueKind.TOMBSTONE,
+    sqn=3,
+    previous=2,
+    modified_ms=1_700_000_001_123,
+    size=0,
+    value_hash=hash_of(b"", b""),
+    expires_s=0,
+    key=KEY,
+    entries=(),
+    metadata=b"",
+    stored=0,
+)
+HEAD = Head(
+    sqn=2,
+    previous=1,
+    number=1,
+    offset=300,
+    length=PUT.record_length,
+    size=5,
+    value_hash=PUT.value_hash,
+    modified_ms=PUT.modified_ms,
+    expires_s=EXPIRES_S,
+    entries=ENTRIES,
+    metadata=b"{}",
+)
+
+
+def test_the_record_is_as_the_page_says() -> None:
+    data = example("value-record.md")
+    assert decode_record(data, where="page") == (PUT, VALUE)
+    assert encode_header(PUT) + VALUE + encode_value_sum(VALUE) == data
+
+
+def test_the_footer_is_as_the_page_says() -> None:
+    data = example("value-footer.md")
+    start = PUT.record_length + DELETE.record_length
+    trailer = decode_trailer(data[-TRAILER_BYTES:], where="page")
+    assert trailer == Trailer(directory=367, length=52, records=2, first_sqn=2, last_sqn=3, as_of=0)
+    directory = data[trailer.directory - start : -TRAILER_BYTES]
+    assert len(directory) == trailer.length
+    (piece,) = decode_directory(directory, where="page")
+    found = list(decode_piece(piece, data[: piece.end - start], where="page"))
+    assert found == [(0, PUT), (PUT.record_length, DELETE)]
+    notes = [note_of(encode_header(header), header) for header in (PUT, DELETE)]
+    assert encode_footer(notes, start=start, as_of=0, where="page") == data
+
+
+def test_the_head_is_as_the_page_says() -> None:
+    assert decode_head(example("keyspace-rows.md"), where="page") == HEAD
+    assert encode_head(HEAD) == example("keyspace-rows.md")
+    assert ROWS["head-key"] == (head_key(KEY), b"")
+    assert decode_head_key(ROWS["head-key"][0]) == KEY
+    escaped = ObjectKey(b"o", b"a\0b", b"k")
+    assert ROWS["escaped-head-key"] == (head_key(escaped), b"")
+    assert decode_head_key(ROWS["escaped-head-key"][0]) == escaped
+
+
+def test_what_an_object_is_found_by_is_as_the_page_says() -> None:
+    key, value = ROWS["index-entry"]
+    assert (decode_index_key(key), decode_index_entry(value, where="page")) == (
+        (ENTRIES[0], KEY),
+        EXPIRES_S,
+    )
+    assert ([key], value) == (index_keys(KEY, ENTRIES), encode_index_entry(EXPIRES_S))
+    key, value = ROWS["expiry"]
+    assert (key, value) == (expiry_key(KEY, EXPIRES_S), b"")
+    assert decode_expiry_key(key) == (EXPIRES_S, KEY)
+
+
+def test_the_rows_about_the_keyspace_are_as_the_page_says() -> None:
+    space = Space(tags={"o": Strategy.RECOVR, "w": Strategy.RETAIN})
+    assert ROWS["space"] == (SPACE, encode_space(space))
+    assert decode_space(ROWS["space"][1], where="page") == space
+    state = SpaceState(
+        next_sqn=301, number=2, first_sqn=300, length=PUT.record_length, records=1, next_number=3
+    )
+    assert ROWS["state"] == (STATE, encode_state(state))
+    assert decode_state(ROWS["state"][1], where="page") == state
+    sealed = ManifestRow(
+        number=1,
+        status=ValueStatus.SEALED,
+        first_sqn=1,
+        last_sqn=299,
+        length=70_000,
+        records=299,
+        footer_end=100_000,
+    )
+    active = ManifestRow(number=2, status=ValueStatus.ACTIVE, first_sqn=300)
+    for name, expected in (("sealed", sealed), ("active", active)):
+        key, value = ROWS[name]
+        assert (key, value) == (manifest_key(expected.first_sqn), encode_manifest_row(expected))
+        assert decode_manifest_row(first_sqn_of(key), value, where="page") == expected
