@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from siltstone.objects.async_keyspace import STANDARD, AsyncKeyspace
 from siltstone.objects.changes import name_bytes
-from siltstone.objects.names import PREFIX, name_in, space_names
+from siltstone.objects.space_names import PREFIX, name_in, space_names
 from siltstone.objects.open_space import open_space
 from siltstone.objects.opening import make_space
 from siltstone.objects.records.limits import TAG_BYTES_MAX

@@ -47,7 +47,7 @@ from siltstone.objects.records.keys import STATE, ObjectKey
 from siltstone.objects.records.space_rows import SpaceState, encode_state
 
 if TYPE_CHECKING:
-    from siltstone.objects.names import SpaceNames
+    from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from siltstone.objects.records.keys import EXPIRY, decode_expiry_key, expired_un
 
 if TYPE_CHECKING:
     from siltstone.objects.batches import BatchWriter
-    from siltstone.objects.names import SpaceNames
+    from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
 
 REAPED_MAX: Final = 1_000

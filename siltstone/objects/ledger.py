@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from siltstone.objects.names import SpaceNames
 from siltstone.objects.records.head import Head, decode_head
 from siltstone.objects.records.keys import (
     MANIFEST,
@@ -24,6 +23,7 @@ from siltstone.objects.records.space_rows import (
     decode_space,
     decode_state,
 )
+from siltstone.objects.space_names import SpaceNames
 from siltstone.store.handles.async_table import AsyncTable, value_of
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from siltstone.store.own_target import own_target
 from siltstone.store.system_table import close_before
 
 if TYPE_CHECKING:
-    from siltstone.objects.names import SpaceNames
+    from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
 
 

@@ -28,7 +28,7 @@ from siltstone.objects.records.space_rows import (
 from siltstone.objects.value_segments import active_row
 
 if TYPE_CHECKING:
-    from siltstone.objects.names import SpaceNames
+    from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
 
 

@@ -27,7 +27,7 @@ from siltstone.objects.records.value_record import (
 )
 
 if TYPE_CHECKING:
-    from siltstone.objects.names import SpaceNames
+    from siltstone.objects.space_names import SpaceNames
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.store.async_store import AsyncStore

@@ -29,7 +29,7 @@ from siltstone.objects.records.space_rows import (
 from siltstone.objects.value_log import scan
 
 if TYPE_CHECKING:
-    from siltstone.objects.names import SpaceNames
+    from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
 
 _log = logging.getLogger(__name__)

@@ -80,6 +80,20 @@ def test_packages_list_what_they_export() -> None:
     assert wrong == []
 
 
+def test_no_module_takes_the_place_of_a_name_that_is_made_when_asked_for() -> None:
+    """An import of the module puts it into its package, where the name is then never made."""
+    taken = []
+    for module in modules():
+        path = PurePosixPath(module.path)
+        if path.name == "__init__.py" and "lazy_names" in module.text:
+            inside = {file.stem for file in (ROOT / path.parent).glob("*.py")}
+            inside |= {file.parent.name for file in (ROOT / path.parent).glob("*/__init__.py")}
+            taken += [
+                f"{path.parent}/{name}" for name in inside & (_listed_names(module.tree) or set())
+            ]
+    assert taken == []
+
+
 def test_importing_siltstone_imports_no_sdk() -> None:
     code = "import sys, siltstone; print(*{name.partition('.')[0] for name in sys.modules})"
     run = subprocess.run(

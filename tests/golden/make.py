@@ -13,9 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import siltstone
-from tests.golden import collection_store
+from tests.golden import collection_store, keyspace_store
 from tests.golden.collection_store import Consensus, make_collections
 from tests.golden.feature_store import content, make
+from tests.golden.keyspace_store import make_keyspaces
 
 FOLDER = Path(__file__).parent
 ARCHIVE = "store.tar.xz"
@@ -26,6 +27,8 @@ COLLECTIONS: dict[Consensus, str] = {
     "table": "collections-in-a-table",
 }
 """Folders of stores with collections, by what orders their changes."""
+KEYSPACES = "keyspaces"
+"""Folder of a store with keyspaces."""
 
 
 def main() -> None:
@@ -42,6 +45,7 @@ def main() -> None:
             _keep(place / WITHOUT_LOG, content(opened))
     for consensus, name in COLLECTIONS.items():
         _keep_collections(consensus, place / name)
+    keep_keyspaces(place / KEYSPACES)
 
 
 def _keep_collections(consensus: Consensus, place: Path) -> None:
@@ -52,6 +56,17 @@ def _keep_collections(consensus: Consensus, place: Path) -> None:
         (place / ARCHIVE).write_bytes(lzma.compress(_packed(store), preset=9))
         with collection_store.opened(store, consensus) as opened:
             _keep(place / WHOLE, collection_store.content(opened))
+
+
+def keep_keyspaces(place: Path) -> None:
+    """Make the store with keyspaces, and keep it in a folder."""
+    place.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        make_keyspaces(store)
+        (place / ARCHIVE).write_bytes(lzma.compress(_packed(store), preset=9))
+        with siltstone.open(store, read_only=True) as opened:
+            _keep(place / WHOLE, keyspace_store.content(opened))
 
 
 def _packed(store: Path) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import siltstone
 from siltstone.objects.async_keyspace import AsyncKeyspace
-from siltstone.objects.names import space_names
+from siltstone.objects.space_names import space_names
 from siltstone.objects.open_space import OpenSpace, open_space
 from siltstone.objects.opening import make_space
 from siltstone.objects.records.space_rows import Space, Strategy
