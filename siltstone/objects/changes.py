@@ -7,7 +7,7 @@ Pure. Names are bytes, or text in UTF-8; what is no UTF-8 is told as file names 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from siltstone.core.bytes_like import as_bytes
 from siltstone.core.whole_number import whole_number
 from siltstone.objects.errors import ObjectLimitError
-from siltstone.objects.records.keys import IndexEntry, ObjectKey, index_keys
+from siltstone.objects.records.keys import INDEX_KEY_BYTES, IndexEntry, ObjectKey, index_keys
 from siltstone.objects.records.limits import (
     FIELD_BYTES_MAX,
     INDEX_BYTES_MAX,
@@ -233,8 +233,11 @@ def index_entries(index: Terms | None) -> tuple[IndexEntry, ...]:
         return ()
     if not isinstance(index, Mapping):
         raise TypeError(f"an index has terms by field, which {type(index).__name__} has not")
-    found = {_entry(field, term) for field, terms in index.items() for term in _terms(field, terms)}
-    return tuple(sorted(found))
+    found: list[IndexEntry] = []
+    for field, terms in index.items():
+        name = _field(field)
+        found += [IndexEntry(name, _term(term)) for term in _terms(field, terms)]
+    return tuple(sorted(set(found)))
 
 
 def _terms(field: Name, terms: Iterable[Name]) -> Iterable[Name]:
@@ -243,11 +246,12 @@ def _terms(field: Name, terms: Iterable[Name]) -> Iterable[Name]:
     return terms
 
 
-def _entry(field: Name, term: Name) -> IndexEntry:
-    return IndexEntry(
-        name_bytes(field, what="field", most=FIELD_BYTES_MAX),
-        name_bytes(term, what="term", least=0),
-    )
+def _field(field: Name) -> bytes:
+    return name_bytes(field, what="field", most=FIELD_BYTES_MAX)
+
+
+def _term(term: Name) -> bytes:
+    return name_bytes(term, what="term", least=0)
 
 
 def spec_entries(specs: Iterable[Spec]) -> tuple[frozenset[IndexEntry], frozenset[IndexEntry]]:
@@ -264,15 +268,21 @@ def spec_entries(specs: Iterable[Spec]) -> tuple[frozenset[IndexEntry], frozense
             raise ValueError("a spec is 'add' or 'remove', a field and a term") from error
         if verb not in ("add", "remove"):
             raise ValueError(f"a spec is 'add' or 'remove', not {verb!r}")
-        last[_entry(field, term)] = verb
+        last[IndexEntry(_field(field), _term(term))] = verb
     return (
         frozenset(entry for entry, verb in last.items() if verb == "add"),
         frozenset(entry for entry, verb in last.items() if verb == "remove"),
     )
 
 
-def check_index(key: ObjectKey, entries: Iterable[IndexEntry]) -> None:
+def check_index(key: ObjectKey, entries: Collection[IndexEntry]) -> None:
     """Refuse more than the index rows of an object may have. Raises ``ObjectLimitError``."""
+    names = 2 * (len(key.tag) + len(key.bucket) + len(key.key))
+    most = len(entries) * (names + INDEX_KEY_BYTES)
+    for field, term in entries:
+        most += 2 * (len(field) + len(term))
+    if most <= INDEX_BYTES_MAX:  # whatever has to be escaped: almost always
+        return
     size = sum(map(len, index_keys(key, entries)))
     if size > INDEX_BYTES_MAX:
         raise ObjectLimitError(

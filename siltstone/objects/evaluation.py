@@ -220,25 +220,32 @@ def _reap(request: ReapRequest, old: Head | None) -> ObjectChange | None:
 
 
 def _rows(key: ObjectKey, old: Head | None, new: Head | None) -> list[LedgerRow]:
-    """Rows that differ between what an object was and what it becomes."""
+    """Rows that differ between what an object was and what it becomes.
+
+    The keys of other rows are not even made: they are most of what this would cost.
+    """
     rows = [LedgerRow(head_key(key), None if new is None else encode_head(new))]
-    before = _found_by(key, old)
-    after = _found_by(key, new)
-    rows += [LedgerRow(row_key, None) for row_key in before if row_key not in after]
-    rows += [LedgerRow(*row) for row in after.items() if before.get(row[0]) != row[1]]
+    old_s, before = (0, ()) if old is None else (old.expires_s, old.entries)
+    new_s, after = (0, ()) if new is None else (new.expires_s, new.entries)
+    if before != after or old_s != new_s:
+        kept = set(before).intersection(after)
+        gone = [each for each in before if each not in kept]
+        rows += [LedgerRow(row_key, None) for row_key in index_keys(key, gone)]
+        written = [each for each in after if each not in kept] if old_s == new_s else after
+        value = encode_index_entry(new_s)
+        rows += [LedgerRow(row_key, value) for row_key in index_keys(key, written)]
+    if old_s != new_s:
+        if old_s:
+            rows.append(LedgerRow(expiry_key(key, old_s), None))
+        if new_s:
+            rows.append(LedgerRow(expiry_key(key, new_s), b""))
     return rows
 
 
-def _found_by(key: ObjectKey, head: Head | None) -> dict[bytes, bytes]:
-    """The rows by which an object is found: of its index entries, and of its end."""
-    if head is None or not (head.entries or head.expires_s):
-        return {}
-    value = encode_index_entry(head.expires_s)
-    found = dict.fromkeys(index_keys(key, head.entries), value)
-    if head.expires_s:
-        found[expiry_key(key, head.expires_s)] = b""
-    return found
-
-
 def _size(rows: list[LedgerRow]) -> int:
-    return sum(ENTRY_BYTES + len(key) + len(value or b"") for key, value in rows)
+    size = ENTRY_BYTES * len(rows)
+    for key, value in rows:
+        size += len(key)
+        if value is not None:
+            size += len(value)
+    return size

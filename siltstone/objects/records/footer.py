@@ -59,8 +59,7 @@ TRAILER_BYTES: Final = _TRAILER.size + _U32.size
 
 def key_hash(key: ObjectKey) -> int:
     """What an object's key hashes to: BLAKE2b of 8 bytes of the key as rows have it."""
-    found: int = _U64.unpack(blake2b(suffix(key), digest_size=8).digest())[0]
-    return found
+    return int.from_bytes(blake2b(suffix(key), digest_size=_U64.size).digest(), "little")
 
 
 class HeaderNote(NamedTuple):

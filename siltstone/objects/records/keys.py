@@ -33,6 +33,10 @@ INDEX: Final = b"\x20"
 
 _END: Final = b"\0\x01"
 _NUL: Final = b"\0\xff"
+
+INDEX_KEY_BYTES: Final = len(INDEX) + 5 * len(_END)
+"""Bytes of the key of an index row besides its five parts."""
+
 _U32: Final = struct.Struct(">I")
 _U64: Final = struct.Struct(">Q")
 
@@ -76,8 +80,12 @@ def _leading(first: bytes, second: bytes) -> bytes:
     return escaped(first) + escaped(second)
 
 
+@lru_cache(maxsize=16)
 def suffix(key: ObjectKey) -> bytes:
-    """The parts of an object's key, as rows of all kinds have them."""
+    """The parts of an object's key, as rows of all kinds have them.
+
+    A change asks for it when it looks up the head, when it writes it, and for the hash of the key.
+    """
     return _leading(key.tag, key.bucket) + escaped(key.key) + escaped(key.subkey)
 
 
@@ -89,9 +97,7 @@ def head_key(key: ObjectKey) -> bytes:
 def index_keys(key: ObjectKey, entries: Iterable[IndexEntry]) -> list[bytes]:
     """Keys of the rows by which an object is found under terms."""
     bucket, end = key.bucket, escaped(key.tag) + escaped(key.key)
-    return [
-        b"".join((INDEX, _leading(bucket, field), escaped(term), end)) for field, term in entries
-    ]
+    return [INDEX + _leading(bucket, field) + escaped(term) + end for field, term in entries]
 
 
 def expiry_key(key: ObjectKey, expires_s: int) -> bytes:
