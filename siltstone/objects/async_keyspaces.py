@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from siltstone.objects.async_keyspace import STANDARD, AsyncKeyspace
 from siltstone.objects.changes import name_bytes
-from siltstone.objects.space_names import PREFIX, name_in, space_names
 from siltstone.objects.open_space import open_space
 from siltstone.objects.opening import make_space
 from siltstone.objects.records.limits import TAG_BYTES_MAX
 from siltstone.objects.records.space_rows import Space, Strategy
+from siltstone.objects.space_names import PREFIX, name_in, space_names
 
 if TYPE_CHECKING:
     from siltstone.store.async_store import AsyncStore

@@ -11,10 +11,10 @@ from siltstone.objects.errors import UnsupportedError
 if TYPE_CHECKING:
     from siltstone.objects.ledger import Ledger
     from siltstone.objects.manifest import LiveManifest
-    from siltstone.objects.space_names import SpaceNames
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.records.space_rows import Space
     from siltstone.objects.snapshots import LedgerSnapshots
+    from siltstone.objects.space_names import SpaceNames
     from siltstone.objects.value_log import ValueLog
     from siltstone.store.async_store import AsyncStore
 

@@ -27,9 +27,9 @@ from siltstone.objects.records.value_record import (
 )
 
 if TYPE_CHECKING:
-    from siltstone.objects.space_names import SpaceNames
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
+    from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
     from siltstone.store.handles.async_segment import AsyncSegment
 

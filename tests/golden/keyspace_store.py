@@ -171,5 +171,5 @@ def _footer(store: siltstone.Store, segment: str, row: ManifestRow) -> Iterator[
     assert store.segment(segment).info().sealed
     begin = trailer.directory
     for piece in decode_directory(data[begin : begin + trailer.length], where=segment):
-        for place, header in decode_piece(piece, data[piece.offset : piece.end], where=segment):
+        for place, _, header in decode_piece(piece, data[piece.offset : piece.end], where=segment):
             yield [place, header.kind.name, header.sqn, header.previous, _text(header.key)]

@@ -26,6 +26,8 @@ from siltstone.objects.records.keys import (
     head_key,
     index_keys,
     manifest_key,
+    number_of_task,
+    task_key,
 )
 from siltstone.objects.records.space_rows import (
     ManifestRow,
@@ -37,10 +39,12 @@ from siltstone.objects.records.space_rows import (
     decode_manifest_row,
     decode_space,
     decode_state,
+    decode_task,
     encode_index_entry,
     encode_manifest_row,
     encode_space,
     encode_state,
+    encode_task,
 )
 from siltstone.objects.records.value_record import (
     RecordHeader,
@@ -112,8 +116,11 @@ def test_the_footer_is_as_the_page_says() -> None:
     directory = data[trailer.directory - start : -TRAILER_BYTES]
     assert len(directory) == trailer.length
     (piece,) = decode_directory(directory, where="page")
-    found = list(decode_piece(piece, data[: piece.end - start], where="page"))
-    assert found == [(0, PUT), (PUT.record_length, DELETE)]
+    found = decode_piece(piece, data[: piece.end - start], where="page")
+    assert found == [
+        (0, encode_header(PUT), PUT),
+        (PUT.record_length, encode_header(DELETE), DELETE),
+    ]
     notes = [note_of(encode_header(header), header) for header in (PUT, DELETE)]
     assert encode_footer(notes, start=start, as_of=0, where="page") == data
 
@@ -163,3 +170,6 @@ def test_the_rows_about_the_keyspace_are_as_the_page_says() -> None:
         key, value = ROWS[name]
         assert (key, value) == (manifest_key(expected.first_sqn), encode_manifest_row(expected))
         assert decode_manifest_row(first_sqn_of(key), value, where="page") == expected
+    key, value = ROWS["task"]
+    assert (key, value) == (task_key(7), encode_task(0))
+    assert (number_of_task(key), decode_task(value, where="page")) == (7, 0)

@@ -39,9 +39,11 @@ def read(footer: bytes, start: int) -> tuple[Trailer, list[tuple[int, RecordHead
     place = trailer.directory - start
     pieces = decode_directory(footer[place : place + trailer.length], where="x")
     found = [
-        each
+        (place, header)
         for piece in pieces
-        for each in decode_piece(piece, footer[piece.offset - start : piece.end - start], where="x")
+        for place, _, header in decode_piece(
+            piece, footer[piece.offset - start : piece.end - start], where="x"
+        )
     ]
     assert [key_hash(header.key) for _, header in found] == [
         each for piece in pieces for each in piece.hashes
@@ -122,7 +124,7 @@ def summed(data: bytes) -> bytes:
 def test_each_flipped_bit_and_each_cut_of_a_piece_is_damage() -> None:
     for damaged in (*flipped(PIECE), *cuts(PIECE), PIECE + b"x"):
         with pytest.raises(CorruptDataError) as caught:
-            list(decode_piece(ENTRY, damaged, where="a segment"))
+            decode_piece(ENTRY, damaged, where="a segment")
         assert caught.value.where == "a segment"
 
 
@@ -162,13 +164,13 @@ def test_a_directory_that_contradicts_itself_is_damage() -> None:
 def test_a_piece_with_other_records_than_its_entry_says_is_damage(entry: dict[str, object]) -> None:
     fields = {name: getattr(ENTRY, name) for name in FooterPiece.__slots__} | entry
     with pytest.raises(CorruptDataError, match="other records"):
-        list(decode_piece(FooterPiece(**fields), PIECE, where="x"))
+        decode_piece(FooterPiece(**fields), PIECE, where="x")
 
 
 def test_a_piece_without_headers_is_damage() -> None:
     empty = FooterPiece(first_sqn=1, record=0, offset=0, length=0, hashes=())
     with pytest.raises(CorruptDataError, match="other records"):
-        list(decode_piece(empty, bytes(4), where="x"))
+        decode_piece(empty, bytes(4), where="x")
 
 
 def test_what_is_newer_is_told() -> None:

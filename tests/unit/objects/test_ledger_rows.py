@@ -26,10 +26,12 @@ from siltstone.objects.records.space_rows import (
     decode_manifest_row,
     decode_space,
     decode_state,
+    decode_task,
     encode_index_entry,
     encode_manifest_row,
     encode_space,
     encode_state,
+    encode_task,
 )
 from tests.support.objects.records_to_try import ENTRIES, HEADS, U32, U64, cuts, flipped
 
@@ -57,6 +59,7 @@ MANIFEST = ManifestRow(
     records=100,
     footer_end=2**28 + 4_000,
     as_of=250,
+    kept=1_000,
 )
 
 Decode = Callable[[bytes], object]
@@ -69,6 +72,7 @@ ROWS: dict[str, tuple[bytes, Decode]] = {
         encode_manifest_row(MANIFEST),
         lambda raw: decode_manifest_row(100, raw, where="a row"),
     ),
+    "task": (encode_task(1_800_000_000), lambda raw: decode_task(raw, where="a row")),
     "index entry": (
         encode_index_entry(1_800_000_000),
         lambda raw: decode_index_entry(raw, where="a row"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.core.checksums import crc32c
@@ -27,7 +27,6 @@ from siltstone.objects.records.value_record import (
     decode_record,
     encode_header,
     header_length,
-    headers,
 )
 from tests.support.objects.records_to_try import cuts, encoded, flipped, records, standard
 
@@ -61,14 +60,6 @@ def test_a_header_is_found_between_other_bytes(
     assert decode_header(data, len(before), where="x") == header
 
 
-@settings(max_examples=30)
-@given(st.lists(records(), max_size=3))
-def test_headers_come_back_one_after_the_other(found: list[tuple[RecordHeader, bytes]]) -> None:
-    all_of_them = [header for header, _ in found]
-    data = b"".join(map(encode_header, all_of_them))
-    assert list(headers(data, where="x")) == all_of_them
-
-
 @pytest.mark.parametrize("kind", ValueKind)
 def test_each_flipped_bit_and_each_cut_is_damage(kind: ValueKind) -> None:
     if kind is ValueKind.STANDARD:
@@ -79,14 +70,6 @@ def test_each_flipped_bit_and_each_cut_is_damage(kind: ValueKind) -> None:
         with pytest.raises(CorruptDataError) as caught:
             decode_record(damaged, where="a segment")
         assert caught.value.where == "a segment"
-
-
-def test_each_flipped_bit_and_each_cut_of_headers_in_a_row_is_damage() -> None:
-    data = RAW + encode_header(standard(8, b""))
-    ends = {0, len(RAW)}
-    for damaged in (*flipped(data), *(cut for cut in cuts(data) if len(cut) not in ends)):
-        with pytest.raises(CorruptDataError):
-            list(headers(damaged, where="x"))
 
 
 def test_an_offset_outside_the_bytes_is_damage() -> None:
