@@ -157,20 +157,14 @@ def _parts(row_key: bytes, kind: bytes, skipped: int, count: int) -> list[bytes]
     """The parts of a key that begins with ``kind`` and ``skipped`` bytes of a number."""
     if not row_key.startswith(kind):
         raise CorruptDataError("key of a row of another kind", where=row_key.hex())
-    parts: list[bytes] = []
-    position = len(kind) + skipped
-    while len(parts) < count:
-        end = row_key.find(_END, position)
-        if end < 0:
-            raise CorruptDataError("key of a row has too few parts", where=row_key.hex())
-        part = row_key[position:end]
-        if part.count(b"\0") != part.count(_NUL):
-            raise CorruptDataError("key of a row has an impossible part", where=row_key.hex())
-        parts.append(part.replace(_NUL, b"\0"))
-        position = end + len(_END)
-    if position != len(row_key):
-        raise CorruptDataError("key of a row has too many parts", where=row_key.hex())
-    return parts
+    *parts, rest = row_key[len(kind) + skipped :].split(_END)
+    if len(parts) != count or rest:
+        raise CorruptDataError("key of a row has another count of parts", where=row_key.hex())
+    if row_key.count(b"\0", len(kind) + skipped) == count:
+        return parts
+    if any(part.count(b"\0") != part.count(_NUL) for part in parts):
+        raise CorruptDataError("key of a row has an impossible part", where=row_key.hex())
+    return [part.replace(_NUL, b"\0") for part in parts]
 
 
 def heads_prefix(tag: bytes, bucket: bytes | None) -> bytes:
