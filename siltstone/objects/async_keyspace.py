@@ -165,7 +165,10 @@ class AsyncKeyspace(LivingHandle):
             LostObjectError: the value is damaged or gone.
             ChunkError: long-term storage refused, or did not answer.
         """
-        found = self.key_of(tag, bucket, key)
+        return await self.get_key(self.key_of(tag, bucket, key))
+
+    async def get_key(self, found: ObjectKey) -> StoredObject | None:
+        """``get`` of the object of a key of this keyspace."""
         space = self._space.parts
         attempts = 0
         while (head := await self._visible(found)) is not None:
@@ -181,6 +184,19 @@ class AsyncKeyspace(LivingHandle):
             else:
                 return StoredObject(head=ObjectHead(found, head), value=value)
         return None
+
+    def get_now(self, found: ObjectKey) -> tuple[StoredObject | None] | None:
+        """``get`` on any thread; ``None`` when only ``get_key`` can tell."""
+        seen = self.head_now(found)
+        if seen is None:
+            return None
+        head = seen[0]
+        if head is None:
+            return (None,)
+        value = self._space.parts.values.value_now(found, head)
+        if value is None:
+            return None
+        return (StoredObject(head=ObjectHead(found, head), value=value[0]),)
 
     async def reap(self) -> int:
         """Remove now what has expired from the ledger; return how many objects that were.

@@ -106,9 +106,13 @@ class Keyspace(LivingHandle):
     def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
         """Return an object with its value, ``None`` when it is absent or has expired.
 
+        What is in memory, or in local files that the system has in memory, is read by this thread.
         See ``AsyncKeyspace.get``.
         """
-        return self._loop.run(self._keyspace.get(bucket, key, tag=tag))
+        self._loop.check_caller()
+        found = self._keyspace.key_of(tag, bucket, key)
+        seen = self._keyspace.get_now(found)
+        return self._loop.run(self._keyspace.get_key(found)) if seen is None else seen[0]
 
     def reap(self) -> int:
         """Remove now what has expired. See ``AsyncKeyspace.reap``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.objects.changes import name_text
 from siltstone.objects.errors import LostObjectError
@@ -113,7 +114,7 @@ class StoredObject:
     value: bytes
 
 
-def value_of_record(key: ObjectKey, head: Head, record: bytes, *, where: str) -> bytes:
+def value_of_record(key: ObjectKey, head: Head, record: Buffer, *, where: str) -> bytes:
     """Return the value in the record that a head names.
 
     Raises:

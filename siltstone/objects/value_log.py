@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from siltstone.core.constants import MIB
-from siltstone.core.errors import CorruptDataError, SegmentNotFoundError
+from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SegmentTruncatedError
+from siltstone.objects.errors import LostObjectError
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import lost, value_of_record
 from siltstone.objects.records.footer import (
@@ -25,6 +27,7 @@ from siltstone.objects.records.value_record import (
     decode_header,
     header_length,
 )
+from siltstone.store.handles.self_checked import read_checked, read_checked_now
 
 if TYPE_CHECKING:
     from siltstone.objects.records.head import Head
@@ -44,6 +47,10 @@ DIRECTORIES_MAX: Final = 64
 
 PIECES_MAX: Final = 256
 """Pieces of footers of which the places of records are kept: each has some hundred."""
+
+
+HANDLES_MAX: Final = 1_024
+"""Handles of value segments that are kept; then all are made again."""
 
 
 class FoundHeader(NamedTuple):
@@ -66,6 +73,7 @@ class ValueLog:
     def __init__(self, store: AsyncStore, names: SpaceNames) -> None:
         self._store = store
         self._names = names
+        self._handles: dict[int, AsyncSegment] = {}
         self._directories: OrderedDict[int, tuple[FooterPiece, ...]] = OrderedDict()
         self._places: OrderedDict[tuple[int, int], dict[int, tuple[int, int]]] = OrderedDict()
 
@@ -86,10 +94,22 @@ class ValueLog:
         try:
             if number not in manifest.numbers:
                 number, offset, length = await self._place(head.sqn, manifest)
-            record = await self._segment(number).read(offset, length)
+            segment = self._segment(number)
+            check = partial(value_of_record, key, head, where=segment.name)
+            return await read_checked(segment, offset, length, check)
+        except LostObjectError:
+            raise
         except CorruptDataError as error:
             raise lost(key, head, self._names.value_segment(number), str(error)) from error
-        return value_of_record(key, head, record, where=self._names.value_segment(number))
+
+    def value_now(self, key: ObjectKey, head: Head) -> tuple[bytes] | None:
+        """``value`` on any thread; ``None`` when only that can tell."""
+        segment = self._segment(head.number)
+        check = partial(value_of_record, key, head, where=segment.name)
+        try:
+            return read_checked_now(segment, head.offset, head.length, check)
+        except (SegmentNotFoundError, SegmentTruncatedError):
+            return None  # its record is elsewhere by now
 
     async def _place(self, sqn: int, manifest: Manifest) -> tuple[int, int, int]:
         """Number, offset and length of a record, found by its SQN."""
@@ -157,7 +177,14 @@ class ValueLog:
         return found
 
     def _segment(self, number: int) -> AsyncSegment:
-        return self._store.segment(self._names.value_segment(number))
+        """The value segment of this number. On any thread."""
+        found = self._handles.get(number)
+        if found is None:
+            found = self._store.segment(self._names.value_segment(number))
+            if len(self._handles) >= HANDLES_MAX:
+                self._handles = {}
+            self._handles[number] = found
+        return found
 
 
 async def scan(segment: AsyncSegment, start: int, end: int) -> AsyncIterator[FoundHeader]:

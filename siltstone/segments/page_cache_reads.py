@@ -80,6 +80,17 @@ class ReadPlace:
             near.ahead.quick()
         return done
 
+    def read_unverified(self, offset: int, buffer: memoryview | bytearray) -> bool:
+        """Fill ``buffer`` as ``read`` does, of any length, and compare nothing.
+
+        For callers who verify the bytes themselves. Of an older row they may be other ones.
+        """
+        near = self.near
+        done = near.read_unverified(self.chunk.name, offset + self.shift, buffer)
+        if done:
+            near.ahead.quick()
+        return done
+
 
 class NearReads:
     """Finds places and reads there. Finding is for the loop, reading for any thread.
@@ -145,6 +156,10 @@ class NearReads:
             if version == known or version is None:
                 return version is not None
         return self._read_verified(place, begin, memoryview(buffer), most)
+
+    def read_unverified(self, name: str, begin: int, buffer: memoryview | bytearray) -> bool:
+        """Fill ``buffer`` from ``begin`` in a chunk, for who verifies it."""
+        return self._read_now(name, begin, buffer) is not None
 
     def read_parts(self, place: ReadPlace, begin: int, view: memoryview, share: Share) -> bool:
         """Fill ``view`` from ``begin`` in the chunk, part by part, maybe on two threads."""

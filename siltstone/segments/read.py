@@ -169,7 +169,7 @@ async def fetch(
     loop = asyncio.get_running_loop()
     gone: ChunkNotFoundError | None = None
     for _ in range(_LOOK_UPS_MAX):
-        parts = _look_up(context, segment_id, offset, len(view), part_bytes)
+        parts = look_up(context, segment_id, offset, len(view), part_bytes)
         if gone is not None and any(part.chunk.name == gone.chunk for part in parts):
             break
         started = loop.time()
@@ -208,9 +208,10 @@ def _readable_end(context: Context, segment_id: int, offset: int) -> int:
     return flushed
 
 
-def _look_up(
-    context: Context, segment_id: int, offset: int, length: int, part_bytes: int
+def look_up(
+    context: Context, segment_id: int, offset: int, length: int, part_bytes: int = PART_BYTES
 ) -> list[ReadPart]:
+    """Plan a read of flushed bytes by the rows of now; raises as ``run_read`` does."""
     end = min(_readable_end(context, segment_id, offset), offset + length)
     extents: list[Extent] = []
     position = offset

@@ -57,6 +57,7 @@ from siltstone.segments.rewrite_plan import (
 )
 from siltstone.segments.settings import SegmentStorageSettings
 from siltstone.segments.trim import run_remove, run_skip, run_trim
+from siltstone.segments.unverified_read import run_unverified_read
 from siltstone.segments.verified_blocks import VerifiedBlocks
 from siltstone.segments.write import run_write
 
@@ -231,6 +232,14 @@ class ChunkedSegmentStorage:
         """
         with self._timed("read", segment_id, len(buffer)):
             return await run_read(self._context, segment_id, offset, buffer)
+
+    async def read_unverified(self, segment_id: int, offset: int, buffer: memoryview) -> bool:
+        """Fill ``buffer`` with flushed bytes for a caller that verifies them itself.
+
+        See ``run_unverified_read``, which says when it is not done.
+        """
+        with self._timed("read", segment_id, len(buffer)):
+            return await run_unverified_read(self._context, segment_id, offset, buffer)
 
     # --- joining segments -------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from siltstone.container.models.segments import ChunkInfo, SegmentInfo, TableValue, rule_of_row
+from siltstone.container.reads.self_checked import SelfCheckedReads
 from siltstone.container.state.kept_tail import KeptTail
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.container.state.recent_places import RecentPlaces
@@ -42,6 +43,7 @@ class Reading:
     Attributes:
         replica: what is acknowledged.
         places: where the bytes lie that were read last.
+        self_checked: reads for callers that verify what they get.
         kept: fetches what the replica left in the log; ``None`` where it leaves nothing there.
     """
 
@@ -51,6 +53,7 @@ class Reading:
         self.replica = replica
         self.kept = kept
         self.places = RecentPlaces(replica.tables, segments.near)
+        self.self_checked = SelfCheckedReads(replica, segments)
         self._segments = segments
         self._snapshots = TableSnapshots(replica.tables)
 

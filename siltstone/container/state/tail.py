@@ -178,13 +178,19 @@ class Tail:
         return done
 
     def read_whole(self, offset: int, length: int) -> bytes | None:
-        """The bytes if one piece in memory holds them all: the quick way of a small read."""
+        """The bytes if one piece in memory holds them all: the quick way of a small read.
+
+        On any thread: where the tail changes meanwhile, it may be ``None`` although they are there.
+        """
         position = bisect_right(self._offsets, offset) - 1
         if position < 0:
             return None
-        piece = self._pieces[position]
+        try:
+            piece = self._pieces[position]
+        except IndexError:  # just now
+            return None
         start = offset - piece.offset
-        if isinstance(piece.data, LogSlice) or start + length > len(piece.data):
+        if isinstance(piece.data, LogSlice) or start < 0 or start + length > len(piece.data):
             return None
         return piece.data[start : start + length]
 

@@ -30,7 +30,7 @@ from siltstone.core.errors import (
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.open_files import ChunkOpenFilesError
 from siltstone.core.storage.bandwidth import Bandwidth, BandwidthError
-from siltstone.core.storage.cached import cache_counts
+from siltstone.core.storage.cached import cache_counts, wants_blocks
 from siltstone.core.storage.call_stats import NO_LIMITS, CallLimits, CallReport, CallWatch
 from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.core.storage.concurrency_limit import Slots
@@ -118,6 +118,10 @@ class AsyncChunkStorage:
     def cache_counts(self) -> tuple[int, int]:
         """Blocks that reads found in the cache, and did not, so far; 0 without a cache."""
         return cache_counts(self._storage)
+
+    def wants_blocks(self, name: str, offset: int, end: int) -> bool:
+        """See ``CachedChunkStorage.wants_blocks``."""
+        return wants_blocks(self._storage, name, offset, end)
 
     def uri_of(self, name: str) -> str | None:
         """See ``optional_verbs.Addresses``."""

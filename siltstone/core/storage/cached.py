@@ -7,6 +7,8 @@ client deleted may still be read here: its bytes are those that it had.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
@@ -21,6 +23,9 @@ WIDEN_BYTES_MAX: Final = MIB
 """A read of parts of blocks that together have at most this many bytes fetches and keeps these
 blocks, as far as what they hold cannot change any more. Of more bytes, whole blocks are kept, read
 where the caller wants them."""
+
+ASKED_MAX: Final = 16_384
+"""Blocks of which it is known that less than a block of them was wanted: 4 GiB of chunks."""
 
 
 class CachedChunkStorage(WrappedChunkStorage):
@@ -45,6 +50,8 @@ class CachedChunkStorage(WrappedChunkStorage):
         self._cache = cache
         self._wanted = wanted
         self._closed = False
+        self._asked: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._asking = threading.Lock()
         # Where chunks are appended to, the bytes after those that the caller knows of may belong to
         # an append that is under way, and change.
         self._grows = inner.capabilities.append
@@ -108,6 +115,28 @@ class CachedChunkStorage(WrappedChunkStorage):
             return False
         first, last = offset // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
         return self._cache.holds(name, first, last + 1, end - last * BLOCK_BYTES)
+
+    def wants_blocks(self, name: str, offset: int, end: int) -> bool:
+        """Whether who needs ``[offset, end)`` of a chunk, not empty, should read whole blocks.
+
+        So it is when they are kept, and when they were asked about before: what is wanted once only
+        is not worth the rest of its block.
+        """
+        if self._closed or not self._cache.on or not self._wanted(name):
+            return False
+        if self.holds(name, offset, end):
+            return True
+        keys = [(name, at) for at in range(offset // BLOCK_BYTES, -(-end // BLOCK_BYTES))]
+        with self._asking:
+            again = all(key in self._asked for key in keys)
+            for key in keys:
+                self._asked[key] = None
+                self._asked.move_to_end(key)
+            while len(self._asked) > ASKED_MAX:
+                self._asked.popitem(last=False)
+        if not again:
+            self.misses += len(keys)
+        return again
 
     def forget(self, name: str) -> None:
         """Drop what is kept of a chunk: it is not what it should be."""
@@ -206,6 +235,11 @@ def uncached(storage: ChunkStorage) -> ChunkStorage:
 def is_cached(storage: ChunkStorage, name: str, offset: int, end: int) -> bool:
     """Whether ``[offset, end)`` of a chunk, not empty, can be read without the service."""
     return isinstance(storage, CachedChunkStorage) and storage.holds(name, offset, end)
+
+
+def wants_blocks(storage: ChunkStorage, name: str, offset: int, end: int) -> bool:
+    """See ``CachedChunkStorage.wants_blocks``; never without a cache."""
+    return isinstance(storage, CachedChunkStorage) and storage.wants_blocks(name, offset, end)
 
 
 def forget_cached(storage: ChunkStorage, name: str) -> None:
