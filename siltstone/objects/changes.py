@@ -143,7 +143,10 @@ def name_bytes(name: Name, *, what: str, most: int = NAME_BYTES_MAX, least: int 
 
 def name_text(raw: bytes) -> str:
     """Return a name as text, from which ``name_bytes`` makes the same bytes."""
-    return raw.decode("utf-8", "surrogateescape")
+    try:
+        return raw.decode()  # takes half the time
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "surrogateescape")
 
 
 def object_key(tag: str, bucket: Name, key: Name) -> ObjectKey:

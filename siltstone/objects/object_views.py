@@ -9,7 +9,7 @@ from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.objects.changes import name_text
 from siltstone.objects.errors import LostObjectError
-from siltstone.objects.records.value_record import ValueKind, decode_record
+from siltstone.objects.records.value_record import value_of_change
 
 if TYPE_CHECKING:
     from siltstone.objects.records.head import Head
@@ -121,16 +121,9 @@ def value_of_record(key: ObjectKey, head: Head, record: Buffer, *, where: str) -
         LostObjectError: the bytes are not that record.
     """
     try:
-        header, value = decode_record(record, where=where)
+        return value_of_change(record, key, head.sqn, head.size, head.value_hash, where=where)
     except (CorruptDataError, FormatError) as error:
         raise lost(key, head, where, str(error)) from error
-    if (
-        header.kind is not ValueKind.STANDARD
-        or (header.sqn, header.key) != (head.sqn, key)
-        or (header.value_hash, header.size) != (head.value_hash, head.size)
-    ):
-        raise lost(key, head, where, "another record is there")
-    return value
 
 
 def lost(key: ObjectKey, head: Head, where: str, reason: str) -> LostObjectError:

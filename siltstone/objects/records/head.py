@@ -35,6 +35,8 @@ KIND: Final = 1
 VERSION: Final = 1
 _FIXED: Final = struct.Struct("<BBBBQQIQIQ8sQIH")
 _ENTRY: Final = struct.Struct("<BH")
+_BEGIN: Final = (KIND, VERSION, 0, 0)
+_new_tuple = tuple.__new__
 
 
 class Head(NamedTuple):
@@ -93,38 +95,29 @@ def decode_head(value: bytes, *, where: str) -> Head:
     if len(value) < _FIXED.size:
         raise CorruptDataError("head is cut", where=where)
     fields = _FIXED.unpack_from(value)
-    kind, version, flags, reserved = fields[:4]
-    sqn, previous, number, offset, length, size, value_hash, modified_ms = fields[4:12]
-    expires_s, count = fields[12:]
-    if kind != KIND:
-        raise FormatError("head of an unknown kind", where=where, kind=kind)
-    if version != VERSION:
-        raise FormatError.of_version("head", version, VERSION, where=where)
-    if flags or reserved:
-        raise FormatError("head has unknown flags", where=where, flags=flags, reserved=reserved)
+    if fields[:4] != _BEGIN:
+        raise _unknown(fields, where)
     position = _FIXED.size
     index = []
-    for _ in range(count):
+    for _ in range(fields[13]):
         if position + _ENTRY.size > len(value):
             raise CorruptDataError("head is cut", where=where)
         field_length, term_length = _ENTRY.unpack_from(value, position)
         position += _ENTRY.size
         field = value[position : position + field_length]
         position += field_length
-        index.append(IndexEntry(field, value[position : position + term_length]))
+        index.append(_new_tuple(IndexEntry, (field, value[position : position + term_length])))
         position += term_length
     if position > len(value):
         raise CorruptDataError("head is cut", where=where)
-    return Head(
-        sqn=sqn,
-        previous=previous,
-        number=number,
-        offset=offset,
-        length=length,
-        size=size,
-        value_hash=value_hash,
-        modified_ms=modified_ms,
-        expires_s=expires_s,
-        entries=tuple(index),
-        metadata=value[position:],
-    )
+    # The order is that of the row; naming each of them costs more than decoding them.
+    return _new_tuple(Head, (*fields[4:13], tuple(index), value[position:]))
+
+
+def _unknown(fields: tuple[int, ...], where: str) -> FormatError:
+    kind, version, flags, reserved = fields[:4]
+    if kind != KIND:
+        return FormatError("head of an unknown kind", where=where, kind=kind)
+    if version != VERSION:
+        return FormatError.of_version("head", version, VERSION, where=where)
+    return FormatError("head has unknown flags", where=where, flags=flags, reserved=reserved)

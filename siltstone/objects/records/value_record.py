@@ -240,3 +240,36 @@ def decode_record(data: Buffer, *, where: str) -> tuple[RecordHeader, bytes]:
     if crc32c(value) != _U32.unpack_from(view, header.stored)[0]:
         raise CorruptDataError("value does not match its sum", where=where)
     return header, value
+
+
+def value_of_change(
+    data: Buffer, key: ObjectKey, sqn: int, size: int, value_hash: bytes, *, where: str
+) -> bytes:
+    """Return the value in the one record that ``data`` is, verified, and of this change.
+
+    The rest of the header is compared with its sum and not decoded.
+
+    Raises:
+        CorruptDataError: it is not one whole record, does not match its sums, or is of another
+            change.
+        FormatError: a record of an unknown kind or version.
+    """
+    view, name = memoryview(data), b"".join(key)
+    if len(view) >= _HEADER_MIN:
+        fields = _FIXED.unpack_from(view)
+        length, stored = fields[4:6]
+        end = length - _U32.size
+        if (
+            fields[:4] == (ValueKind.STANDARD, VERSION, 0, len(key.tag))
+            and (fields[6], fields[9], fields[10]) == (sqn, size, value_hash)
+            and fields[12:15] == (len(key.bucket), len(key.key), len(key.subkey))
+            and FIXED_BYTES + len(name) <= end
+            and len(view) == length + stored + _U32.size
+            and view[FIXED_BYTES : FIXED_BYTES + len(name)] == name
+            and crc32c(view[:end]) == _U32.unpack_from(view, end)[0]
+        ):
+            value = bytes(view[length : length + stored])
+            if crc32c(value) == _U32.unpack_from(view, length + stored)[0]:
+                return value
+    decode_record(data, where=where)
+    raise CorruptDataError("another record is there", where=where)
