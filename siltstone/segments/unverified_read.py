@@ -2,7 +2,7 @@
 
 A block of 256 KiB has one sum, so an ordinary read of 8 KiB fetches 32 times as much. Bytes that
 prove themselves, such as a record with sums, need only be fetched. They are in no cache afterwards,
-and nobody but that caller sees them.
+and no other caller sees them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads of bytes that their reader verifies: exactly these bytes, not the blocks they lie in.
 
-Nobody gets bytes here without a check of them. Whatever is not as it should be is no answer: the
+No caller gets bytes here without a check of them. Whatever is not as it should be is no answer: the
 ordinary read tells what it is, by the sums of blocks.
 """
 

@@ -1,7 +1,7 @@
 """Reads of records that prove themselves, such as those of a value log.
 
-For code of this library that keeps sums in what it appends. Whoever has none reads by the handle to
-the segment, which compares whole blocks.
+For code of this library that keeps sums in what it appends. Other callers read by the handle to the
+segment, which compares whole blocks.
 """
 
 from __future__ import annotations

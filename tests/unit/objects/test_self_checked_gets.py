@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from siltstone import objects
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.errors import ChunkNotFoundError
 from siltstone.core.storage.optional_verbs import ReadNow
+from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.keyspace import Keyspace
 from siltstone.objects.records.head import Head
 from siltstone.store.blocking.background_loop import BackgroundLoop
@@ -65,11 +67,18 @@ class Place:
     def filled(self, *, flush: bool = True) -> Keyspace:
         self.store = siltstone.open(self.file)
         space = objects.create(self.store, "photos")
-        for number, value in enumerate(self.values):
-            space.put("b", f"k{number:02d}", value, metadata=b"note", index={"day": ["monday"]})
+        space._loop.run(self._fill(space._keyspace))
         if flush:
             self.store.flush()
         return space
+
+    async def _fill(self, space: AsyncKeyspace) -> None:
+        day = {"day": ["monday"]}
+        puts = [
+            space.put("b", f"k{number:02d}", value, metadata=b"note", index=day)
+            for number, value in enumerate(self.values)
+        ]
+        await asyncio.gather(*puts)
 
     def opened(self, **choices: Any) -> Keyspace:
         if self.store is not None:
