@@ -33,6 +33,19 @@ def test_only_whole_pieces_are_dropped(below: int, dropped: int, first: int) -> 
     assert (tail.first.offset, tail.size) == (first, 12 - dropped)
 
 
+@pytest.mark.parametrize("offset", [0, 3, 8])
+def test_a_thread_that_looks_during_a_drop_or_an_add_gets_right_bytes_or_none(offset: int) -> None:
+    tail = tail_of(3, 4, 5)
+    assert tail.read_whole(offset, 2) is not None
+    for count in range(1, 4):
+        tail = tail_of(3, 4, 5)
+        del tail._pieces[:count]  # as ``drop_below`` does first
+        assert tail.read_whole(offset, 2) is None
+    tail = tail_of(3, 4)
+    tail._offsets.append(7)  # as ``add`` does first
+    assert tail.read_whole(8, 2) is None
+
+
 @pytest.mark.parametrize(
     ("start", "length", "offsets"),
     [(0, 1, [0]), (0, 3, [0]), (0, 7, [0, 3]), (1, 100, [0, 3, 7]), (3, 1, [3]), (5, 9, [3, 7])],

@@ -19,7 +19,9 @@ HASH = b"8 bytes."
 VALUE = b"the value of the object"
 
 
-def record(kind: ValueKind = ValueKind.STANDARD, value: bytes = VALUE) -> bytes:
+def record(
+    kind: ValueKind = ValueKind.STANDARD, value: bytes = VALUE, key: ObjectKey = KEY
+) -> bytes:
     header = encode_header(
         RecordHeader(
             kind=kind,
@@ -29,7 +31,7 @@ def record(kind: ValueKind = ValueKind.STANDARD, value: bytes = VALUE) -> bytes:
             size=len(VALUE),
             value_hash=HASH,
             expires_s=0,
-            key=KEY,
+            key=key,
             entries=(IndexEntry(b"day", b"monday"),),
             metadata=b"note",
             stored=len(value),
@@ -67,6 +69,19 @@ def test_a_record_without_a_value_is_another_one() -> None:
     for kind in (ValueKind.KEY_DELTA, ValueKind.TOMBSTONE):
         with pytest.raises(CorruptDataError, match="another record is there"):
             value_of_change(record(kind, b""), KEY, 7, len(VALUE), HASH, where="x")
+
+
+def test_a_sum_after_a_record_without_a_value_makes_no_value() -> None:
+    for kind in (ValueKind.KEY_DELTA, ValueKind.TOMBSTONE):
+        data = record(kind, b"") + encode_value_sum(b"")
+        with pytest.raises(CorruptDataError):
+            value_of_change(data, KEY, 7, len(VALUE), HASH, where="x")
+
+
+def test_a_longer_tag_is_another_object() -> None:
+    data = record(key=ObjectKey(b"oa", b"aa", b"aa"))
+    with pytest.raises(CorruptDataError, match="another record is there"):
+        value_of_change(data, ObjectKey(b"o", b"aa", b"aa"), 7, len(VALUE), HASH, where="x")
 
 
 def test_no_flipped_bit_goes_unnoticed() -> None:
