@@ -99,7 +99,8 @@ class AsyncKeyspace(LivingHandle):
             specs: instead of ``index``, changes of the entries that the object has: ``add`` or
                 ``remove``, field, term.
             expected: put only if the object has this SQN now; ``None`` means only if it is absent.
-            ttl_s: seconds until the object expires; 1 to 2**31. It is invisible from then on.
+            ttl_s: seconds until the object expires, up to one more; 1 to 2**31. It is invisible
+                from then on.
             value_hash: 8 bytes by which values are compared; ``None`` means BLAKE2b of value and
                 metadata.
 
@@ -114,6 +115,8 @@ class AsyncKeyspace(LivingHandle):
             BackPressureError, SafeModeError, StorageFullError: no room; nothing was changed.
             OutcomeUnknownError: the log failed; the change may or may not be there.
             FencedError: another owner took over; this store can no longer be used.
+            CorruptDataError: something else writes to the rows or the value segments of the
+                keyspace; nothing was changed.
         """
         return self.put_now(
             put_request(

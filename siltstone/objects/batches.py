@@ -89,6 +89,10 @@ class Rolling(Protocol):
         """Begin the next segment; return the state to go on with."""
         ...
 
+    def found(self, state: SpaceState) -> None:
+        """Look whether a roll that failed took place: this is the state that was read after it."""
+        ...
+
     def acknowledged(self, batch: SpaceState, notes: list[HeaderNote]) -> None:
         """Take the notes of the records of a batch that began with this state and is durable."""
         ...
@@ -211,14 +215,17 @@ class BatchWriter:
                 self._found = await self._ledger.state()
             if self._found is None:
                 raise CorruptDataError("keyspace has no state", where=self._names.name)
+            self._rolling.found(self._found.state)
             if self._rolling.is_full(self._found.state):
                 self._found = await self._rolling.roll(self._found)
         except SiltstoneError as error:
             self._found = None
+            if self._is_to_repeat(error):
+                return
             if isinstance(error, FencedError):
                 self._fail(error)
             while self._requests:
-                _raise_in(self._requests.popleft().future, error)
+                _raise_in(self._requests.popleft().future, self._told(error))
 
     def _state(self) -> SpaceState | None:
         return None if self._found is None else self._found.state
@@ -309,16 +316,27 @@ class BatchWriter:
         if self._filling is not None:
             self._requests.extendleft(reversed(self._filling.waiting))
             self._filling = None
-        if isinstance(error, ConditionFailedError) and self._repeats < REPEATS_MAX:
-            self._repeats += 1
+        if self._is_to_repeat(error):
             self._requests.extendleft(reversed(batch.waiting))
             return
         _log.warning("a batch of keyspace %s failed: %s", self._names.name, error)
-        self._repeats = 0
+        told = self._told(error)
         for waiting in batch.waiting:
-            _raise_in(waiting.future, error)
+            _raise_in(waiting.future, told)
         if isinstance(error, FencedError):
             self._fail(error)
+
+    def _is_to_repeat(self, error: SiltstoneError) -> bool:
+        """Whether something else wrote, so that requests are evaluated again."""
+        repeat = isinstance(error, ConditionFailedError) and self._repeats < REPEATS_MAX
+        self._repeats = self._repeats + 1 if repeat else 0
+        return repeat
+
+    def _told(self, error: SiltstoneError) -> SiltstoneError:
+        """What callers hear: a condition of the batch is none of theirs."""
+        if isinstance(error, ConditionFailedError):
+            return CorruptDataError("something else writes to the keyspace", where=self._names.name)
+        return error
 
     def _fail(self, error: SiltstoneError) -> None:
         self._failure = error

@@ -140,7 +140,8 @@ def _put(
             return error
     expires_s = 0
     if request.ttl_s is not None:
-        expires_s = min(now_ms // 1000 + request.ttl_s, EXPIRES_S_MAX)
+        begun_s = -(-now_ms // 1000)  # not sooner than was asked for
+        expires_s = min(begun_s + request.ttl_s, EXPIRES_S_MAX)
     previous = 0 if old is None else old.sqn
     stored = len(request.value)
     header = RecordHeader(

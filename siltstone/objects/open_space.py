@@ -113,9 +113,9 @@ class OpenSpace(AsyncClosing):
             try:
                 await reap(parts.store, parts.names, batches)
                 await do_tasks(parts)
-            except (FencedError, ClosedError):
+            except FencedError:
                 return
-            except SiltstoneError as error:
+            except SiltstoneError as error:  # a container that is closed may be open again soon
                 _log.warning("upkeep of keyspace %s: %s", parts.names.name, error)
 
     async def reap(self) -> int:
@@ -152,6 +152,9 @@ class OpenSpace(AsyncClosing):
             tasks.append(self._run)
         if tasks:
             await asyncio.wait(tasks)
+        opened = _open.get(self.parts.store)  # which would keep the store in memory
+        if opened is not None and opened.spaces.get(self.parts.names.name) is self:
+            del opened.spaces[self.parts.names.name]
 
 
 class _OpenSpaces:

@@ -9,7 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from siltstone.core.constants import MIB
-from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SegmentTruncatedError
+from siltstone.core.errors import (
+    CorruptDataError,
+    OffsetError,
+    SegmentNotFoundError,
+    SegmentTruncatedError,
+)
 from siltstone.objects.errors import LostObjectError
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import lost, value_of_record
@@ -99,7 +104,7 @@ class ValueLog:
             return await read_checked(segment, offset, length, check)
         except LostObjectError:
             raise
-        except CorruptDataError as error:
+        except (CorruptDataError, OffsetError) as error:
             raise lost(key, head, self._names.value_segment(number), str(error)) from error
 
     def value_now(self, key: ObjectKey, head: Head) -> tuple[bytes] | None:
@@ -108,7 +113,7 @@ class ValueLog:
         check = partial(value_of_record, key, head, where=segment.name)
         try:
             return read_checked_now(segment, head.offset, head.length, check)
-        except (SegmentNotFoundError, SegmentTruncatedError):
+        except (OffsetError, SegmentNotFoundError, SegmentTruncatedError):
             return None  # its record is elsewhere by now
 
     async def _place(self, sqn: int, manifest: Manifest) -> tuple[int, int, int]:

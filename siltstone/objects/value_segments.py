@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from siltstone.container.models.segments import Put, VersionIs
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Pool
-from siltstone.core.errors import ClosedError, CorruptDataError, FencedError, SiltstoneError
+from siltstone.core.errors import CorruptDataError, FencedError, SiltstoneError
 from siltstone.objects.ledger import Versioned
 from siltstone.objects.records.footer import HeaderNote, encode_footer, note_of
 from siltstone.objects.records.keys import STATE, manifest_key
@@ -76,9 +76,11 @@ class ValueSegments:
         self._names = names
         self._limits = limits
         self._begin = begin
+        self._unsure: ManifestRow | None = None
+        """What a roll whose outcome is unknown makes of the segment that was active."""
         self._notes: list[HeaderNote] = []
-        self._since = self._end = 0
-        """Between these offsets of the active segment there are notes of all records."""
+        self._number = self._since = self._end = 0
+        """Between two offsets of the segment of this number there are notes of all records."""
 
     def is_full(self, state: SpaceState) -> bool:
         """See ``batches.Rolling``."""
@@ -86,10 +88,17 @@ class ValueSegments:
 
     def acknowledged(self, batch: SpaceState, notes: list[HeaderNote]) -> None:
         """See ``batches.Rolling``."""
-        if batch.length != self._end:  # what is between was acknowledged by nobody, and is there
-            self._notes, self._since = [], batch.length
+        if (batch.number, batch.length) != (self._number, self._end):
+            # What is between was acknowledged by nobody, and is there.
+            self._notes, self._number, self._since = [], batch.number, batch.length
         self._notes += notes
         self._end = batch.length + sum(note.record_length for note in notes)
+
+    def found(self, state: SpaceState) -> None:
+        """See ``batches.Rolling``."""
+        if self._unsure is not None and self._unsure.number != state.number:
+            self._rolled(self._unsure)
+        self._unsure = None
 
     async def roll(self, found: Versioned) -> Versioned:
         """See ``batches.Rolling``.
@@ -116,6 +125,7 @@ class ValueSegments:
             next_number=state.next_number + 1,
         )
         await self._store.create(self._names.value_segment(following.number), exist_ok=True)
+        self._unsure = full
         result = await self._store.commit(
             [
                 _put(ledger, full),
@@ -124,25 +134,30 @@ class ValueSegments:
             ],
             [VersionIs(ledger, STATE, found.version)],
         )
-        notes = self._notes if self._end == state.length else []
-        since = self._since
-        self._notes, self._since, self._end = [], 0, 0
-        self._begin(self._finish(full, notes, since))
+        self._unsure = None
+        self._rolled(full)
         return Versioned(following, result.version)
+
+    def _rolled(self, full: ManifestRow) -> None:
+        """Begin the footer of the segment that was active."""
+        known = (self._number, self._end) == (full.number, full.length)
+        notes, since = (self._notes, self._since) if known else ([], full.length)
+        self._notes, self._number, self._end = [], 0, 0
+        self._begin(self._finish(full, notes, since))
 
     def finish(self, row: ManifestRow) -> None:
         """Write the footer of a segment that an owner before left without one."""
         self._begin(self._finish(row, [], row.length))
 
     async def _finish(self, row: ManifestRow, notes: list[HeaderNote], since: int) -> None:
-        """Write the footer, however often that needs to be tried."""
+        """Write the footer, however often that needs to be tried, until cancelled."""
         delay_s = DELAY_S
         while True:
             try:
                 await self._write_footer(row, notes, since)
-            except (FencedError, ClosedError):
+            except FencedError:
                 return
-            except SiltstoneError as error:
+            except SiltstoneError as error:  # a container that is closed may be open again soon
                 segment = self._names.value_segment(row.number)
                 _log.warning("footer of %s: %s", segment, error)
                 await self._store.environment.sleep(delay_s)
@@ -152,8 +167,7 @@ class ValueSegments:
 
     async def _write_footer(self, row: ManifestRow, notes: list[HeaderNote], since: int) -> None:
         segment = self._store.segment(self._names.value_segment(row.number))
-        end = since if notes else row.length
-        before = [note_of(each.raw, each.header) async for each in scan(segment, 0, end)]
+        before = [note_of(each.raw, each.header) async for each in scan(segment, 0, since)]
         call = partial(
             encode_footer, [*before, *notes], start=row.length, as_of=row.as_of, where=segment.name
         )

@@ -7,9 +7,11 @@ the tests know of the inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    import asyncio
+
     from rocksdict import Rdict
 
     from siltstone.bindings.memory.bucket import Bucket
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from siltstone.container.container import Container
     from siltstone.container.owner_parts import OwnerParts
     from siltstone.metadata.index import Index
+    from siltstone.objects.async_keyspace import AsyncKeyspace
+    from siltstone.objects.open_space import OpenSpace
+    from siltstone.objects.value_segments import ValueSegments
     from siltstone.segments.context import Context
     from siltstone.segments.segment_storage import ChunkedSegmentStorage
     from siltstone.store.async_store import AsyncStore
@@ -58,3 +63,23 @@ def database(index: Index) -> Rdict:
 def bucket(storage: MemoryChunkStorage) -> Bucket:
     """Where a storage in memory has its chunks."""
     return storage._bucket
+
+
+def open_space(keyspace: AsyncKeyspace) -> OpenSpace:
+    """What the handles of a keyspace share."""
+    return keyspace._space
+
+
+def value_segments(space: OpenSpace) -> ValueSegments:
+    """What begins and ends the value segments of an open keyspace."""
+    return cast("ValueSegments", space.batches._rolling)
+
+
+def space_tasks(space: OpenSpace) -> list[asyncio.Task[None]]:
+    """What an open keyspace does by itself."""
+    return [*space._tasks, *([] if space._run is None else [space._run])]
+
+
+def watching(store: AsyncStore) -> asyncio.Task[None] | None:
+    """What opens containers of a store again."""
+    return store._watching

@@ -144,6 +144,7 @@ class World:
         plan: FaultPlan | None = None,
         environment: VirtualEnvironment | None = None,
         metrics: Metrics = NO_METRICS,
+        owner: str | None = None,
     ) -> Owner:
         """Open a container, with the faults of ``storage_hook`` and ``plan`` from the beginning."""
         storage = self.faulty(self.new_storage())
@@ -157,7 +158,7 @@ class World:
             environment=environment or self.environment,
             settings=settings or self.settings,
             index_folder=self.folder / index,
-            owner=f"owner {self.owners}",
+            owner=owner or f"owner {self.owners}",
             takeover=takeover,
             metrics=metrics,
         )
