@@ -239,7 +239,8 @@ class BatchWriter:
             return True
         state = batch.state
         place = RecordPlace(state.next_sqn, state.number, state.length)
-        now_ms = int(self._store.environment.time() * 1000)
+        # A clock that is before 1970 makes times wrong, and no change impossible.
+        now_ms = max(0, int(self._store.environment.time() * 1000))
         found: ObjectChange | SiltstoneError | None
         try:
             found = evaluate(request, await self._head(batch, request.key), place, now_ms)

@@ -130,8 +130,8 @@ def task_key(number: int) -> bytes:
 
 def number_of_task(row_key: bytes) -> int:
     """The number in a key that ``task_key`` made. Raises ``CorruptDataError``."""
-    if len(row_key) != 1 + _U32.size:
-        raise CorruptDataError("key of a task has another length", where=row_key.hex())
+    if len(row_key) != 1 + _U32.size or not row_key.startswith(TASK):
+        raise CorruptDataError("not the key of a task", where=row_key.hex())
     number: int = _U32.unpack_from(row_key, 1)[0]
     return number
 

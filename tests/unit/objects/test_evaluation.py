@@ -33,6 +33,7 @@ from siltstone.objects.records.keys import (
     decode_expiry_key,
     decode_head_key,
     decode_index_key,
+    expiry_key,
     head_key,
 )
 from siltstone.objects.records.limits import NAME_BYTES_MAX
@@ -183,7 +184,7 @@ def do_put(life: Life, step: Put) -> None:
         ttl_s=step.ttl_s,
         metadata=step.value[:3],
     )
-    sqn, now_s = life.next_sqn, life.now_ms // 1000
+    sqn, begun_s = life.next_sqn, -(-life.now_ms // 1000)
     told = life.evaluated(request)
     current = None if visible is None else visible.sqn
     if expected is not Unset.ANY and expected != current:
@@ -201,7 +202,7 @@ def do_put(life: Life, step: Put) -> None:
     header = decode_header(record, where="x")
     assert (header.kind, header.sqn) == (ValueKind.STANDARD, sqn)
     assert header.previous == (0 if old is None else old.sqn)
-    expires_s = 0 if step.ttl_s is None else now_s + step.ttl_s
+    expires_s = 0 if step.ttl_s is None else begun_s + step.ttl_s
     life.known[step.key] = Known(sqn, step.value, entries, expires_s, record)
 
 
@@ -338,4 +339,23 @@ def test_what_has_expired_is_not_there_for_conditions_specs_and_deletes() -> Non
 def test_the_longest_ttl_ends_at_a_time_that_a_row_can_hold(now_ms: int) -> None:
     head = changed(put(ttl_s=2**31), now_ms=now_ms).head
     assert head is not None
-    assert head.expires_s == min(now_ms // 1000 + 2**31, EXPIRES_S_MAX)
+    assert head.expires_s == min(-(-now_ms // 1000) + 2**31, EXPIRES_S_MAX)
+
+
+def test_a_late_reap_spares_an_object_that_was_put_again() -> None:
+    request = put_request(KEYS[0], b"v", ttl_s=100)
+    found = evaluate(request, None, RecordPlace(1, 1, 0), NOW_MS)
+    assert isinstance(found, ObjectChange)
+    head = found.head
+    assert head is not None
+    late = evaluate(
+        ReapRequest(key=KEYS[0], expires_s=head.expires_s - 1),
+        head,
+        RecordPlace(2, 1, 100),
+        NOW_MS + 200_000,
+    )
+    assert isinstance(late, ObjectChange)
+    assert late.head == head
+    assert [(row.key, row.value) for row in late.rows] == [
+        (expiry_key(KEYS[0], head.expires_s - 1), None)
+    ]

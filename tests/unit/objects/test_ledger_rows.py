@@ -169,7 +169,7 @@ def test_each_cut_is_damage(name: str) -> None:
             decode(damaged)
 
 
-@pytest.mark.parametrize("name", ROWS.keys() - {"head"})
+@pytest.mark.parametrize("name", sorted(ROWS.keys() - {"head"}))
 def test_bytes_after_a_row_are_damage(name: str) -> None:
     raw, decode = ROWS[name]
     with pytest.raises(CorruptDataError, match="longer"):

@@ -22,6 +22,8 @@ from siltstone.objects.records.keys import (
     head_key,
     index_keys,
     manifest_key,
+    number_of_task,
+    task_key,
 )
 from siltstone.objects.records.limits import (
     FIELD_BYTES_MAX,
@@ -122,6 +124,12 @@ def test_each_flipped_bit_is_damage_or_another_key() -> None:
         except CorruptDataError:
             continue
         assert manifest_key(sqn) == raw
+    for raw in flipped(task_key(7)):
+        try:
+            number = number_of_task(raw)
+        except CorruptDataError:
+            continue
+        assert task_key(number) == raw
 
 
 def test_each_cut_is_damage() -> None:
@@ -138,6 +146,9 @@ def test_each_cut_is_damage() -> None:
     for raw in (*cuts(manifest_key(5)), manifest_key(5) + b"x"):
         with pytest.raises(CorruptDataError):
             first_sqn_of(raw)
+    for raw in (*cuts(task_key(7)), task_key(7) + b"x"):
+        with pytest.raises(CorruptDataError):
+            number_of_task(raw)
 
 
 @pytest.mark.parametrize("part", [b"\0\x02", b"\0\0", b"a\0b", b"\0\xff\0\x7f"])
