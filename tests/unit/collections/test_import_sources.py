@@ -14,6 +14,7 @@ from pyarrow import fs, parquet
 
 from siltstone.collections import upload_ticket
 from siltstone.collections.blocking import Collections
+from siltstone.collections.sources import any_source
 from siltstone.collections.sources.any_source import table_source
 from siltstone.collections.sources.parquet_source import ParquetSource
 from siltstone.collections.sources.source_file import SourceFile
@@ -273,3 +274,28 @@ def _check_told(unused_port: int) -> None:
         table_source(url)
     assert f"endpoint=127.0.0.1:{unused_port}" in str(refused.value)
     assert "hush" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_client_of_gcs_soon_gives_up_and_tells_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(any_source, "REPEATS_S", 1)
+    with socket.socket() as bound:  # It is not listened to.
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        url = f"gs://anonymous@bucket/folder?endpoint_override=127.0.0.1:{port}&scheme=http"
+        with pytest.raises(CollectionSourceError, match=r"cannot be reached.*connect") as refused:
+            table_source(url)
+    assert f"endpoint=127.0.0.1:{port}" in str(refused.value)
+
+
+def test_a_service_that_takes_requests_and_answers_none_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(any_source, "FIRST_ANSWER_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        url = f"gs://anonymous@bucket/folder?endpoint_override=127.0.0.1:{port}&scheme=http"
+        with pytest.raises(CollectionSourceError, match="does not answer") as refused:
+            table_source(f"{url}&retry_limit_seconds=1")
+    assert f"endpoint=127.0.0.1:{port}" in str(refused.value)
+    assert "source=gs://bucket/folder" in str(refused.value)
