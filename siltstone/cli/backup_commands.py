@@ -11,7 +11,7 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.interrupts import goes_on, tells_done
-from siltstone.cli.left_out import tell_left_out
+from siltstone.cli.left_out import tell_left_by_backup, tell_left_out
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, on_options
 from siltstone.cli.option_text import options_of
@@ -131,7 +131,6 @@ def _tell_backup(report: BackupReport, *, as_json: bool) -> None:
                 "copied_files": report.copied_files,
                 "copied_file_bytes": report.copied_file_bytes,
                 "missing_chunks": report.missing,
-                "left_out": ["collections"] if report.has_left_collections else [],
             }
         )
     else:
@@ -297,6 +296,8 @@ def _tell_restored(report: RestoreReport, *, as_json: bool) -> None:
         say(f"made a store of generation {report.backup.generation}: {report.settings}")
         for name, reason in report.missing.items():
             say(f"missing: {name}: {reason}")
+    if report.backup.has_left_collections:
+        tell_left_by_backup()
     if report.missing:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
 
@@ -382,6 +383,7 @@ def _backup_facts(backup: Backup) -> dict[str, object]:
         "chunk_bytes": sum(container.chunk_bytes for container in containers),
         "collections": found.count if found else 0,
         "collection_bytes": found.part_bytes if found else 0,
+        "left_out": ["collections"] if backup.has_left_collections else [],
         "tail_bytes": sum(container.tail.length for container in containers),
         "missing": sum(container.missing for container in containers),
     }

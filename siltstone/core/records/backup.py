@@ -30,6 +30,9 @@ Version 2, of a backup with collections, ends with::
     parts: u64                objects of rows
     part_bytes: u64
 
+Version 3, of a backup that lacks collections of the store, ends like version 2, without a name of
+an object if it has none of them.
+
 The list is an object without an envelope, whose layout is that of the record that names it::
 
     chunks: each name: text, mark: text, length: u64, fragment_count: u32, and for each fragment
@@ -51,6 +54,8 @@ from siltstone.core.records.fields import FieldReader, FieldWriter
 VERSION = 1
 COLLECTIONS_VERSION = 2
 """Of a record with collections; one without is written as older releases read it."""
+LEFT_VERSION = 3
+"""Of a record that lacks collections of the store."""
 
 _ID = struct.Struct("16s")
 _U32 = struct.Struct("<I")
@@ -196,6 +201,7 @@ class Backup:
         owner: who made it.
         containers: those that are in it, in the order of their indexes.
         collections: those that are in it; ``None`` without.
+        has_left_collections: the store had collections that are not in it.
     """
 
     store_id: bytes
@@ -205,6 +211,7 @@ class Backup:
     owner: str
     containers: tuple[BackupContainer, ...]
     collections: BackupCollections | None = None
+    has_left_collections: bool = False
 
 
 def encode_backup(backup: Backup) -> bytes:
@@ -233,12 +240,14 @@ def encode_backup(backup: Backup) -> bytes:
         for file in one.index_files:
             fields.put_text(file.file_name)
             _put_object(fields, file.content)
-    found = backup.collections
-    if found is None:
+    found, has_left = backup.collections, backup.has_left_collections
+    if found is None and not has_left:
         return seal(RecordKind.BACKUP, VERSION, fields.to_bytes())
+    found = found or BackupCollections(content=BackupObject(), count=0, parts=0, part_bytes=0)
     _put_object(fields, found.content)
     fields.put(_COLLECTIONS, found.count, found.parts, found.part_bytes)
-    return seal(RecordKind.BACKUP, COLLECTIONS_VERSION, fields.to_bytes())
+    version = LEFT_VERSION if has_left else COLLECTIONS_VERSION
+    return seal(RecordKind.BACKUP, version, fields.to_bytes())
 
 
 def decode_backup(data: Buffer, *, where: str) -> Backup:
@@ -249,7 +258,7 @@ def decode_backup(data: Buffer, *, where: str) -> Backup:
         FormatError: a newer version.
     """
     claimed = open_envelope(data, where=where).version
-    version = VERSION if claimed == VERSION else COLLECTIONS_VERSION
+    version = claimed if claimed in (VERSION, COLLECTIONS_VERSION) else LEFT_VERSION
     fields = FieldReader(open_only(data, RecordKind.BACKUP, version, where=where), where=where)
     store_id = fields.take_bytes(LINEAGE_BYTES)
     generation, begun_ms, container_count = fields.take(_HEAD)
@@ -257,6 +266,8 @@ def decode_backup(data: Buffer, *, where: str) -> Backup:
     (count,) = fields.take(_U32)
     containers = tuple(_take_container(fields) for _ in range(count))
     collections = None if version == VERSION else _take_collections(fields)
+    if version == LEFT_VERSION and collections is not None and not collections.content.name:
+        collections = None
     fields.finish()
     return Backup(
         store_id=store_id,
@@ -266,6 +277,7 @@ def decode_backup(data: Buffer, *, where: str) -> Backup:
         owner=owner,
         containers=containers,
         collections=collections,
+        has_left_collections=version == LEFT_VERSION,
     )
 
 

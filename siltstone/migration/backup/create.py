@@ -207,6 +207,7 @@ class _Making:
                 self._container(image, plans[image.container], index_files) for image in images
             ),
             collections=self._collections(of_collections),
+            has_left_collections=held.has_left,
         )
         self._turn.check()
         self._place.state(backup)

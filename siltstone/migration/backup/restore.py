@@ -56,7 +56,8 @@ class RestoreReport:
 
     Attributes:
         settings: the settings file of the new store.
-        backup: the generation that it was made from.
+        backup: the generation that it was made from; ``has_left_collections`` of it says that the
+            new store lacks collections, too.
         chunks: how many were brought by this call.
         size: their bytes.
         found: chunks that a try which died had brought; verified and not brought again.

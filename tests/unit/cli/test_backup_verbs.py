@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 import siltstone
@@ -73,6 +74,26 @@ def test_a_damaged_store_makes_a_backup_only_if_that_is_wanted(
     assert command("backup", "restore", place, str(tmp_path / "new")).code == ExitCode.FAILED
     for wrong in (["--rate", "0"], ["--rate", "much"], ["--container", "7"]):
         assert command("backup", "create", place, *wrong).code == ExitCode.USAGE
+
+
+@pytest.mark.slow
+def test_a_restore_says_that_its_backup_lacks_collections(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    with siltstone.open_collections(folder) as collections:
+        collections.create("gusts", pyarrow.schema([("k", pyarrow.int64())]), key=["k"])
+    place, old, new = (str(tmp_path / name) for name in ("backups", "old", "new"))
+    made = command("backup", "create", place, "--container", "0", "--json")
+    assert made.values[0]["left_out"] == ["collections"]
+    assert "not part of the backup" in made.err
+    assert command("backup", "create", place, "--json").values[0]["left_out"] == []
+    listed = command("backup", "list", place, "--json").values
+    assert [one["left_out"] for one in listed] == [["collections"], []]
+    lacking = command("--quiet", "backup", "restore", place, old, "--generation", "1", "--json")
+    assert (lacking.code, lacking.values[0]["left_out"]) == (0, ["collections"])
+    assert "the backup lacks collections of its store" in lacking.err
+    whole = command("--quiet", "backup", "restore", place, new, "--json")
+    assert (whole.code, whole.values[0]["left_out"], whole.err) == (0, [], "")
 
 
 @pytest.mark.slow

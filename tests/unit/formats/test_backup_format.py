@@ -78,7 +78,8 @@ U64 = st.integers(0, 2**64 - 1)
 ID = st.binary(min_size=16, max_size=16)
 TEXT = st.text(max_size=20)
 OBJECTS = st.builds(BackupObject, name=TEXT, length=U64, crc=U32)
-COLLECTIONS = st.builds(BackupCollections, content=OBJECTS, count=U32, parts=U64, part_bytes=U64)
+NAMED = st.builds(BackupObject, name=st.text(min_size=1, max_size=20), length=U64, crc=U32)
+COLLECTIONS = st.builds(BackupCollections, content=NAMED, count=U32, parts=U64, part_bytes=U64)
 CONTAINERS = st.builds(
     BackupContainer,
     container=U32,
@@ -109,6 +110,7 @@ CONTAINERS = st.builds(
         owner=TEXT,
         containers=st.lists(CONTAINERS, max_size=3).map(tuple),
         collections=st.none() | COLLECTIONS,
+        has_left_collections=st.booleans(),
     )
 )
 def test_what_is_written_is_read(backup: Backup) -> None:
@@ -133,7 +135,7 @@ def test_any_damaged_byte_is_noticed() -> None:
 
 def test_a_newer_version_is_told_from_damage() -> None:
     with pytest.raises(FormatError):
-        decode_backup(seal(RecordKind.BACKUP, 3, b"what will be"), where="here")
+        decode_backup(seal(RecordKind.BACKUP, 4, b"what will be"), where="here")
 
 
 def test_a_record_without_collections_is_one_that_older_releases_read() -> None:
@@ -142,6 +144,14 @@ def test_a_record_without_collections_is_one_that_older_releases_read() -> None:
     assert open_envelope(data, where="here").version == 1
     assert open_envelope(encode_backup(BACKUP), where="here").version == 2
     assert decode_backup(data, where="here") == before
+
+
+@pytest.mark.parametrize("found", [BACKUP.collections, None], ids=["some", "none"])
+def test_a_record_says_that_it_lacks_collections(found: BackupCollections | None) -> None:
+    lacking = replace(BACKUP, collections=found, has_left_collections=True)
+    data = encode_backup(lacking)
+    assert open_envelope(data, where="here").version == 3
+    assert decode_backup(data, where="here") == lacking
 
 
 @pytest.mark.slow

@@ -162,7 +162,7 @@ def test_what_no_generation_names_is_deleted_and_no_more(
     collect_backups(place)
     assert [len(found) for found in objects_of(place)] == [2, 1]
     assert verify_backups(place).findings == ()
-    restore_backup(place, tmp_path / "new")
+    assert restore_backup(place, tmp_path / "new").backup.has_left_collections
     assert history(tmp_path / "new").keys() == {"gusts"}
 
 
