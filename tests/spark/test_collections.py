@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pyarrow
 import pytest
 from py4j.protocol import Py4JError
+from pyarrow import dataset, parquet
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -394,3 +396,43 @@ def test_a_path_with_odd_characters_is_no_pattern(spark: SparkSession, tmp_path:
         opened.create("gusts", GUSTS, key=["station"]).append(some_gusts(400))
     with collection(spark, odd, "gusts") as frame:
         assert frame.count() == 400
+
+
+def rows_scanned(frame: DataFrame) -> int:
+    """How many rows the reader of files gave, in all that was asked of the frame."""
+    (leaf,) = iterated(frame._jdf.queryExecution().executedPlan().collectLeaves())
+    return int(leaf.metrics().apply("numOutputRows").value())
+
+
+def iterated(found: Any) -> list[Any]:
+    """What a sequence of Scala has."""
+    return [found.apply(index) for index in range(found.size())]
+
+
+def test_a_file_that_was_taken_as_it_is_comes_by_the_reader_of_spark_with_its_filter(
+    spark: SparkSession,
+    place: Path,
+    collections: Collections,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    count = 400_000
+    noise = numpy.random.default_rng(7).random(count)
+    rows = pyarrow.table({"hour": range(count), "gust": noise, "calm": noise[::-1].copy()})
+    groups = 8
+    path = tmp_path / "hours.parquet"
+    parquet.write_table(rows, path, row_group_size=count // groups, compression="snappy")
+    told = collections.import_new("hours", siltstone.table_source(path), key=["hour"])
+    assert told.taken == 1
+    found = (dataset.field("hour") >= 390_000) & (dataset.field("gust") < 0.5)
+    wanted = parquet.read_table(path, columns=["calm", "hour"], filters=found)
+    with collection(spark, place, "hours") as frame:
+        shown = frame.where("hour >= 390000 AND gust < 0.5").select("calm", "hour")
+        assert multiset(shown.toArrow()) == multiset(wanted)
+        assert rows_scanned(shown) == count // groups, "all row groups but one are passed over"
+        assert frame.count() == count
+        capsys.readouterr()
+        shown.explain()
+    plan = capsys.readouterr().out
+    assert "GreaterThanOrEqual(hour,390000), LessThan(gust,0.5)]" in plan
+    assert "ReadSchema: struct<hour:bigint,gust:double,calm:double>" in plan
