@@ -20,6 +20,7 @@ from siltstone.migration.backup.create import create_backup
 from siltstone.migration.relocate.settings import BEFORE
 from tests.support.kill.dying_verb import ended
 from tests.support.memory_folder import folder_in_memory
+from tests.support.soak import share
 
 CONTENT = b"some bytes" * 100
 ROWS = 700
@@ -30,7 +31,7 @@ STEPS_MAX = 400
 
 def every(stride: int) -> pytest.MarkDecorator:
     """One step in ``stride``; each of them where there is time."""
-    soaked = pytest.param(1, marks=pytest.mark.soak)
+    soaked = pytest.param(1, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])
     return pytest.mark.parametrize("stride", [stride, soaked], ids=["some", "all"])
 
 
@@ -71,8 +72,12 @@ def hidden(folder: Path) -> list[str]:
 def repeated(
     arguments: list[str], place: Path, prepare: Callable[[], None], *, stride: int
 ) -> Iterator[int]:
-    """Kill the command at every ``stride``-th step, in a fresh place; repeat it; yield the step."""
-    for step in range(0, STEPS_MAX, stride):
+    """Kill the command at every ``stride``-th step, in a fresh place; repeat it; yield the step.
+
+    Those of a soak are shared out.
+    """
+    first, stride = (share()[0] - 1, share()[1]) if stride == 1 else (0, stride)
+    for step in range(first, STEPS_MAX, stride):
         for path in place.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         prepare()
