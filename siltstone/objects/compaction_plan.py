@@ -74,12 +74,10 @@ class CompactionView:
     Attributes:
         tags: strategy of each tag.
         others: the value segments that are not in the run.
-        now_s: seconds since 1970.
     """
 
     tags: Mapping[str, Strategy]
     others: tuple[ManifestRow, ...]
-    now_s: float
 
     def fate(self, header: RecordHeader, head: Head | None) -> RecordHeader | None:
         """The header of what stays of a record; ``None`` when nothing does.
@@ -91,9 +89,9 @@ class CompactionView:
         retains = self._strategy(header) is Strategy.RETAIN
         if head is not None and head.sqn == header.sqn:
             return header
-        has_expired = header.expires_s and header.expires_s <= self.now_s
-        if header.kind is ValueKind.STANDARD and head is None and has_expired:
-            # Its head was removed without a record when it expired: older ones are not to return.
+        if header.kind is ValueKind.STANDARD and head is None and header.expires_s:
+            # Its head may have been removed without a record when it expired, whatever the clock
+            # says by now: neither it nor older ones are to return.
             stays = retains or self._has_older(header.sqn)
             return _without_value(header, ValueKind.TOMBSTONE) if stays else None
         if header.kind is ValueKind.TOMBSTONE:

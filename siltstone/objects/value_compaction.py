@@ -181,7 +181,6 @@ class ValueCompaction:
         view = CompactionView(
             tags=self._space.space.tags,
             others=tuple(row for row in manifest if row not in run),
-            now_s=self._store.environment.time(),
         )
         planned = [PlannedSegment()]
         for row in run:
