@@ -100,10 +100,17 @@ class OpenSpace(AsyncClosing):
                     await off_loop(target.close)
             finally:
                 held.release()
-            await do_tasks(parts)
+            await self._do_tasks()
         finally:
             self._compacting = False
         return report
+
+    async def _do_tasks(self) -> None:
+        """Delete what no snapshot needs any longer; what fails is done in a minute."""
+        try:
+            await do_tasks(self.parts)
+        except SiltstoneError as error:
+            _log.warning("old values of keyspace %s: %s", self.parts.names.name, error)
 
     async def _keep_up(self, batches: BatchWriter) -> None:
         """Remove what has expired, and what compactions left, once a minute, until cancelled."""

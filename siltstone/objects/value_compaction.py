@@ -122,6 +122,7 @@ class ValueCompaction:
             ConditionFailedError: something else changed the value segments; nothing was changed.
             OutcomeUnknownError: the log failed; it may or may not have taken place.
         """
+        await delete_unnamed(self._space)  # what one before made without knowing its outcome
         manifest = await manifest_of(self._ledger.scan, where=self._names.name)
         uses = await self._uses(manifest)
         chosen = {use.number for use in best_run(uses, run_max=run_max)}
@@ -304,10 +305,11 @@ async def do_tasks(space: SpaceParts) -> int:
         SiltstoneError: the store refused, or did not answer; what is left is done later.
     """
     count = 0
-    oldest = space.snapshots.oldest
     table = space.store.table(space.names.ledger)
     async for row_key, found in table.scan(TASK, bytes((TASK[0] + 1,))):
         not_before_s = decode_task(found.value, where=row_key.hex())
+        # Asked for each task: a compaction may add some while others are being done.
+        oldest = space.snapshots.oldest
         is_needed = oldest is not None and oldest < found.version
         if is_needed or space.store.environment.time() < not_before_s:
             continue

@@ -135,8 +135,8 @@ class ValueLog:
                 self._places.popitem(last=False)
         else:
             self._places.move_to_end((row.number, piece))
-        if sqn not in found:
-            raise CorruptDataError("record is not there", where=segment.name, sqn=sqn)
+        if sqn not in found:  # the object was changed, and the segment compacted, since then
+            raise SegmentNotFoundError("value segment has no such SQN", segment=segment.name)
         return (row.number, *found[sqn])
 
     async def headers(self, row: ManifestRow, length: int) -> AsyncIterator[list[FoundHeader]]:
