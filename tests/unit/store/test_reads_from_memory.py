@@ -46,6 +46,12 @@ class Place:
 
 
 @pytest.fixture
+def tmp_path(disk_path: Path) -> Path:
+    """A folder on a disk: not every file system in memory tells what it has there."""
+    return disk_path
+
+
+@pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     if not can_tell(tmp_path):
         pytest.skip("the file system of the test's folder does not tell what it has in memory")

@@ -20,6 +20,12 @@ CONTENT = bytes(range(256)) * 40
 
 
 @pytest.fixture
+def tmp_path(disk_path: Path) -> Path:
+    """A folder on a disk: not every file system in memory tells what it has there."""
+    return disk_path
+
+
+@pytest.fixture
 def storage(tmp_path: Path) -> NfsChunkStorage:
     if not can_tell(tmp_path):
         pytest.skip("the file system of the test's folder does not tell what it has in memory")
