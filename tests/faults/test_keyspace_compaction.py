@@ -19,9 +19,8 @@ import pytest
 from siltstone.core.environment import Pool
 from siltstone.core.errors import CorruptDataError, SiltstoneError
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
-from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from tests.support.container.container_world import World, world
-from tests.support.faults.failing_calls import LOG_FATES, SETTINGS, STORAGE_FATES, Faults
+from tests.support.faults.failing_calls import SETTINGS, Faults, fates_of, run_watched
 from tests.support.objects.compaction_life import CompactionLife, check_lying, imports_into
 from tests.support.objects.space_world import open_owner
 from tests.support.soak import shared
@@ -132,27 +131,13 @@ def play(name: str, number: int = 0, fate: str = "") -> Faults:
     with world(settings=SETTINGS) as made, pytest.MonkeyPatch.context() as patch:
         imports_into(made, patch)
 
-        def new_log() -> MemoryFencedLog:
-            log = MemoryFencedLog("world", 0, shared=made.shared_log)
-            faults.logs.append(log)
-            return log
-
-        made.new_log = new_log
-        try:
-            made.run(operated(made))
-        except BaseException as error:
-            seen = faults.seen[number - 1] if 0 < number <= len(faults.seen) else "none"
-            error.add_note(f"{name}: call {number} ({seen}) {fate}")
-            raise
+        run_watched(made, faults, operated(made))
     return faults
 
 
 def cases(name: str) -> list[tuple[int, str]]:
     """Every call of an operation with every fate that it may have."""
-    found = []
-    for number, is_log in enumerate(play(name).is_log, 1):
-        found += [(number, fate) for fate in (LOG_FATES if is_log else STORAGE_FATES)]
-    return found
+    return fates_of(play(name))
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -81,6 +81,12 @@ class Faults:
         self.log_plan.before = self._before_log
         self.log_plan.after = self._after_log
         self._is_after = False
+
+    @property
+    def told(self) -> str:
+        """Which call it was, and its fate, for people."""
+        called = self.seen[self.number - 1] if 0 < self.number <= len(self.seen) else "none"
+        return f"call {self.number} ({called}) {self.fate}"
 
     def _is_it(self, what: str, *, is_log: bool) -> bool:
         if not self.armed:
@@ -259,6 +265,31 @@ class Operation:
     profile: Profile = field(default_factory=Profile)
 
 
+def run_watched(made: World, faults: Faults, story: Coroutine[Any, Any, None]) -> None:
+    """Run a story in which one call may fail; what it raises says which."""
+
+    def new_log() -> MemoryFencedLog:
+        log = MemoryFencedLog("world", 0, shared=made.shared_log)
+        faults.logs.append(log)
+        return log
+
+    made.new_log = new_log
+    try:
+        made.run(story)
+    except BaseException as error:
+        error.add_note(faults.told)
+        raise
+
+
+def fates_of(watched: Faults) -> list[tuple[int, str]]:
+    """Every call that was watched, with every fate that it may have."""
+    return [
+        (number, fate)
+        for number, is_log in enumerate(watched.is_log, 1)
+        for fate in (LOG_FATES if is_log else STORAGE_FATES)
+    ]
+
+
 def play(operation: Operation, number: int = 0, fate: str = "") -> Faults:
     """Play an operation with one of its calls failing, and look at what came of it."""
     faults = Faults(number, fate)
@@ -280,27 +311,13 @@ def play(operation: Operation, number: int = 0, fate: str = "") -> Faults:
     with small_slices(operation.slices), world(settings=chosen, profile=operation.profile) as made:
         made.storage_hook = faults.watch
 
-        def new_log() -> MemoryFencedLog:
-            log = MemoryFencedLog("world", 0, shared=made.shared_log)
-            faults.logs.append(log)
-            return log
-
-        made.new_log = new_log
-        try:
-            made.run(operated(made))
-        except BaseException as error:
-            seen = faults.seen[number - 1] if 0 < number <= len(faults.seen) else "none"
-            error.add_note(f"call {number} ({seen}) {fate}")
-            raise
+        run_watched(made, faults, operated(made))
     return faults
 
 
 def cases(operation: Operation) -> list[tuple[int, str]]:
     """Every call of an operation with every fate that it may have."""
-    found = []
-    for number, is_log in enumerate(play(operation).is_log, 1):
-        found += [(number, fate) for fate in (LOG_FATES if is_log else STORAGE_FATES)]
-    return found
+    return fates_of(play(operation))
 
 
 def play_some(name: str, operation: Operation, count: int) -> None:

@@ -19,9 +19,8 @@ from siltstone.core.errors import (
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.errors import KeyspaceExistsError
 from siltstone.objects.records.space_rows import ValueStatus
-from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from tests.support.container.container_world import World, world
-from tests.support.faults.failing_calls import LOG_FATES, SETTINGS, STORAGE_FATES, Faults
+from tests.support.faults.failing_calls import SETTINGS, Faults, fates_of, run_watched
 from tests.support.objects.space_check import SeenSpace, look
 from tests.support.objects.space_model import REFUSED, Change, SpaceModel, ask, told
 from tests.support.objects.space_world import NAMES, Opened, open_owner, open_reader
@@ -225,27 +224,13 @@ def play(operation: SpaceOperation, number: int = 0, fate: str = "") -> Faults:
     with world(settings=SETTINGS) as made:
         made.storage_hook = faults.watch
 
-        def new_log() -> MemoryFencedLog:
-            log = MemoryFencedLog("world", 0, shared=made.shared_log)
-            faults.logs.append(log)
-            return log
-
-        made.new_log = new_log
-        try:
-            made.run(operated(made))
-        except BaseException as error:
-            seen = faults.seen[number - 1] if 0 < number <= len(faults.seen) else "none"
-            error.add_note(f"call {number} ({seen}) {fate}")
-            raise
+        run_watched(made, faults, operated(made))
     return faults
 
 
 def cases(operation: SpaceOperation) -> list[tuple[int, str]]:
     """Every call of an operation with every fate that it may have."""
-    found = []
-    for number, is_log in enumerate(play(operation).is_log, 1):
-        found += [(number, fate) for fate in (LOG_FATES if is_log else STORAGE_FATES)]
-    return found
+    return fates_of(play(operation))
 
 
 def play_some(name: str, operation: SpaceOperation, count: int) -> None:
