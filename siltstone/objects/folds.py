@@ -20,6 +20,7 @@ from siltstone.objects.records.keys import (
 )
 from siltstone.objects.records.limits import FIELD_BYTES_MAX
 from siltstone.objects.records.space_rows import decode_index_entry
+from siltstone.store.handles.async_table import pages_of
 
 if TYPE_CHECKING:
     from siltstone.store.handles.async_table import AsyncTableSnapshot
@@ -98,7 +99,7 @@ async def heads(
     first, after = bounds(heads_prefix(which.tag, which.bucket), which.start, which.end)
     if which.end is not None and first >= after:
         return
-    async for page in ledger.pages(first, after):
+    async for page in pages_of(ledger, first, after):
         found = [
             (decode_head_key(row_key), decode_head(row.value, where=row_key.hex()))
             for row_key, row in page
@@ -178,7 +179,7 @@ async def entries(
     first, after = bounds(prefix, which.start, which.end)
     if which.end is not None and first >= after:
         return
-    async for page in ledger.pages(first, after):
+    async for page in pages_of(ledger, first, after):
         found = []
         for row_key, row in page:
             entry, key = decode_index_key(row_key)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from siltstone.core.errors import SnapshotExpiredError
+from siltstone.store.handles.async_table import end_snapshot
 
 if TYPE_CHECKING:
     from siltstone.store.handles.async_table import AsyncTable, AsyncTableSnapshot
@@ -114,7 +115,7 @@ class LedgerSnapshots:
             version = shared.taken.version
             if self._living.get(version) is shared:
                 del self._living[version]
-            shared.taken.end()
+            end_snapshot(shared.taken)
 
     @property
     def oldest(self) -> int | None:

@@ -47,6 +47,7 @@ from siltstone.objects.records.space_rows import (
 )
 from siltstone.objects.scores import RUN_MAX, ValueUse, best_run
 from siltstone.objects.value_segments import RollLimits
+from siltstone.store.handles.async_table import pages_of
 from siltstone.store.handles.import_writer import ImportWriter
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class ValueCompaction:
         """How much of each segment is needed, in groups of neighbours that may be compacted."""
         firsts = [row.first_sqn for row in manifest]
         live = [0] * len(manifest)
-        async for page in self._ledger.pages(HEAD, bytes((HEAD[0] + 1,))):
+        async for page in pages_of(self._ledger, HEAD, bytes((HEAD[0] + 1,))):
             for row_key, found in page:
                 head = decode_head(found.value, where=row_key.hex())
                 live[bisect_right(firsts, head.sqn) - 1] += head.length

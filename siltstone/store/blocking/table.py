@@ -45,7 +45,7 @@ class TableSnapshot(Closing):
     ) -> Iterator[tuple[bytes, TableValue]]:
         """Yield the entries with ``start <= key < end`` at exactly that version, in order."""
         for page in self._loop.iterate(
-            lambda: self._snapshot.pages(start, end, reverse=reverse), batch=1
+            lambda: self._snapshot._pages(start, end, reverse=reverse), batch=1
         ):
             yield from page
 

@@ -76,11 +76,11 @@ class AsyncTableSnapshot(LivingHandle, AsyncClosing):
         Raises:
             SnapshotExpiredError: its time is over, or its container was closed.
         """
-        async for page in self.pages(start, end, reverse=reverse):
+        async for page in self._pages(start, end, reverse=reverse):
             for entry in page:
                 yield entry
 
-    def pages(
+    def _pages(
         self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False
     ) -> AsyncIterator[list[Found]]:
         """Yield what ``scan`` yields, as lists of up to 1,000 that were fetched at once."""
@@ -92,10 +92,6 @@ class AsyncTableSnapshot(LivingHandle, AsyncClosing):
 
     async def close(self) -> None:
         """End it, so that what was overwritten need not be kept any more. Idempotent."""
-        self.end()
-
-    def end(self) -> None:
-        """``close``, where nothing can be awaited."""
         self._held.release()
 
 
@@ -284,3 +280,15 @@ def value_of(table: AsyncTable, key: bytes) -> tuple[TableValue | None] | None:
         return (reading.table_get(table._name, key),)
     except ClosedError:  # just now
         return None
+
+
+def pages_of(
+    snapshot: AsyncTableSnapshot, start: bytes, end: bytes | None
+) -> AsyncIterator[list[Found]]:
+    """Yield what ``AsyncTableSnapshot.scan`` does, as lists of up to 1,000 fetched at once."""
+    return snapshot._pages(start, end)
+
+
+def end_snapshot(snapshot: AsyncTableSnapshot) -> None:
+    """``AsyncTableSnapshot.close``, where nothing can be awaited."""
+    snapshot._held.release()

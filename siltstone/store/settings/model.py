@@ -268,7 +268,8 @@ class Reads(Section):
     verify: Literal["remembered", "always", "never"] = knob(
         "verify_reads",
         "when checksums are compared. remembered: once in ten minutes, in a bucket on every read; "
-        "always: on every read; never: not at all, for benchmarks",
+        "always: on every read; never: not at all, for benchmarks. Values of keyspaces are "
+        "compared with sums of their own on every read, whatever is set",
     )
     prefetch: Size = knob(
         "prefetch_bytes",
