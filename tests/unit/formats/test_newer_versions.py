@@ -9,7 +9,7 @@ import pytest
 
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import FormatError
-from siltstone.core.records.backup import decode_backup
+from siltstone.core.records.backup import LEFT_VERSION, decode_backup
 from siltstone.core.records.checkpoint import decode_checkpoint
 from siltstone.core.records.claim import decode_claim
 from siltstone.core.records.collection_choice import decode_choice
@@ -97,12 +97,17 @@ def summed(data: bytes, place: int, length: int | None = None) -> bytes:
     return bytes(changed)
 
 
+NEWEST = {RecordKind.BACKUP: LEFT_VERSION}
+"""Versions that are newer than the one of the example."""
+
+
 @pytest.mark.parametrize("kind", RecordKind)
 def test_records_in_an_envelope(kind: RecordKind) -> None:
     page, decode = ENVELOPES[kind]
     data = example(page)
     assert claimed_kind(data) == kind
-    refused(decode, summed(data, 5), kind.name.lower().replace("_", " "), data[5])
+    known = NEWEST.get(kind, data[5])
+    refused(decode, summed(data, 5), kind.name.lower().replace("_", " "), known)
 
 
 @pytest.mark.parametrize("record", OTHERS)
