@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from siltstone.objects.batches import BatchWriter
     from siltstone.objects.space_parts import SpaceParts
     from siltstone.store.handles.async_table import AsyncTableSnapshot
-    from siltstone.store.handles.import_writer import ChunkTarget
+    from siltstone.store.handles.import_writer import ImportTarget
 
 READ_BYTES: Final = 4 * MIB
 """Read at a time, and held in memory."""
@@ -109,7 +109,7 @@ class ValueCompaction:
         self._store = space.store
         self._names = space.names
 
-    async def run(self, target: ChunkTarget, run_max: int = RUN_MAX) -> CompactionReport:
+    async def run(self, target: ImportTarget, run_max: int = RUN_MAX) -> CompactionReport:
         """Compact the run that is worth most, if any is.
 
         Args:
@@ -213,7 +213,7 @@ class ValueCompaction:
 
     async def _write(
         self,
-        target: ChunkTarget,
+        target: ImportTarget,
         planned: Sequence[PlannedSegment],
         numbers: Sequence[int],
         as_of: int,
@@ -254,7 +254,7 @@ class ValueCompaction:
 
     async def _imported(
         self,
-        target: ChunkTarget,
+        target: ImportTarget,
         ticket: ImportTicket,
         planned: PlannedSegment,
         name: str,

@@ -13,7 +13,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError, SiltstoneError
 from siltstone.pipelines.segment_ranges import SegmentRange, read_range
 from siltstone.pipelines.work import FAILED, OK, ItemOutcome, Step, share_of
-from siltstone.store.handles.import_writer import ImportTarget, ImportWriter
+from siltstone.store.handles.import_writer import ImportTarget, ImportWriter, open_import_target
 from siltstone.store.worker_store import worker_store
 
 
@@ -65,7 +65,7 @@ class CopyWork:
         """Open the source's long-term storage; check that the target is the one that is meant."""
         rate = share_of(self.rate, openings)
         with (
-            ImportTarget(self.target, self.target_uuid) as target,
+            open_import_target(self.target, self.target_uuid) as target,
             closing(worker_store(self.source, self.uuid, rate)) as storage,
         ):
             yield partial(_copied, self, storage, target)

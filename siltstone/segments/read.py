@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeVar
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import BLOCK_BYTES, GROUP_BLOCKS, MIB, ROWS_PER_SLICE
@@ -29,6 +30,8 @@ from siltstone.core.storage.block_reads import (
     read_part_now,
 )
 from siltstone.segments.context import Context
+
+T = TypeVar("T")
 
 PART_BYTES = 8 * MIB
 """What one storage call reads: large enough for full speed, small enough to run in parallel.
@@ -247,24 +250,38 @@ async def _read_parts(context: Context, parts: Sequence[ReadPart], view: memoryv
     # Taken with the chunks' lengths, ahead of all waiting: a chunk that grows has other sums then.
     planned = [(part, _sums_of(context, part)) for part in parts]
     context.storage.metrics.add(CHUNKS_READ, len(parts))
-    if len(parts) <= 1:
-        for part, sums in planned:
-            await _read_one(context, part, sums, view)
+
+    async def one(item: tuple[ReadPart, tuple[int, ...]]) -> None:
+        await _read_one(context, *item, view)
+
+    await some_at_a_time(planned, one, context.settings.read_parallel)
+
+
+async def some_at_a_time(
+    items: Sequence[T], one: Callable[[T], Awaitable[None]], parallel: int
+) -> None:
+    """Do ``one`` for all items; the first error is raised once no call is in flight.
+
+    Each call writes to a buffer of the caller, who may use it again then.
+    """
+    if len(items) <= 1:
+        for item in items:
+            await one(item)
         return
-    todo = iter(planned)
+    todo = iter(items)
     errors: list[SiltstoneError] = []
 
     async def work() -> None:
-        for part, sums in todo:
+        for item in todo:
             if errors:
                 return
             try:
-                await _read_one(context, part, sums, view)
+                await one(item)
             except SiltstoneError as error:
                 errors.append(error)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(min(len(parts), context.settings.read_parallel)):
+        for _ in range(min(len(items), parallel)):
             group.create_task(work())
     if errors:
         raise errors[0]

@@ -7,7 +7,6 @@ and no other caller sees them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.metrics import CHUNKS_READ
 from siltstone.core.storage.block_reads import NOW_BYTES_MAX, read_exactly
 from siltstone.core.storage.cached import uncached
-from siltstone.segments.read import ReadPart, look_up
+from siltstone.segments.read import ReadPart, look_up, some_at_a_time
 
 if TYPE_CHECKING:
     from siltstone.core.chunk_storage import ChunkStorage
@@ -56,7 +55,8 @@ async def run_unverified_read(
         storage.metrics.add(CHUNKS_READ, len(parts))
         context.ahead.begin()
         try:
-            await _read_all(context, parts, view)
+            one = partial(_read_one, context, view)
+            await some_at_a_time(parts, one, context.settings.read_parallel)
         finally:
             context.ahead.end()
     except (ChunkNotFoundError, CorruptDataError):
@@ -80,20 +80,7 @@ def _joined(parts: Iterable[ReadPart]) -> list[ReadPart]:
     return found
 
 
-async def _read_all(context: Context, parts: list[ReadPart], view: memoryview) -> None:
-    if len(parts) == 1:
-        await _read_one(context, parts[0], view)
-        return
-    # No call is in flight any more when this ends: each writes to the caller's buffer.
-    results = await asyncio.gather(
-        *(_read_one(context, part, view) for part in parts), return_exceptions=True
-    )
-    for error in results:
-        if error is not None:
-            raise error
-
-
-async def _read_one(context: Context, part: ReadPart, view: memoryview) -> None:
+async def _read_one(context: Context, view: memoryview, part: ReadPart) -> None:
     name, storage = part.chunk.name, context.storage
     target = view[part.position : part.position + part.length]
     read_now = storage.read_now if part.length <= NOW_BYTES_MAX else None

@@ -23,7 +23,7 @@ from siltstone.migration.source.places import LegacyPlace
 from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.pipelines.import_notes import ImportNotes, read_notes
 from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, in_groups, share_of
-from siltstone.store.handles.import_writer import ImportTarget, ImportWriter
+from siltstone.store.handles.import_writer import ImportTarget, ImportWriter, open_import_target
 
 PACK_BYTES: Final = 8 * MIB
 """Pieces that are smaller share a task; they are noted when all of it are done."""
@@ -107,7 +107,7 @@ class CopyFiles:
         """Open the files, and check that the store is the one that is meant."""
         everywhere = WorkerLayout(store=self.store, uuid=self.ticket.uuid, folder="/", prefix="")
         with (
-            ImportTarget(self.store, self.ticket.uuid) as target,
+            open_import_target(self.store, self.ticket.uuid) as target,
             everywhere.open(share_of(self.rate, openings)) as place,
         ):
             yield partial(_copied, self.ticket, target, place, PieceRoom())

@@ -56,7 +56,7 @@ from siltstone.pipelines.work import (
     packed,
     share_of,
 )
-from siltstone.store.handles.import_writer import ImportTarget, ImportWriter
+from siltstone.store.handles.import_writer import ImportTarget, ImportWriter, open_import_target
 from siltstone.store.store import Store
 
 CONFLICT: Final = "conflict"
@@ -125,7 +125,7 @@ class LegacyCopyWork:
     def open(self, openings: int = 1) -> Iterator[Step]:
         """Open the layout, and check that the store is the one that is meant."""
         with (
-            ImportTarget(self.layout.store, self.layout.uuid) as target,
+            open_import_target(self.layout.store, self.layout.uuid) as target,
             self.layout.open(share_of(self.rate, openings)) as place,
         ):
             yield partial(_copied, target, place, PieceRoom())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from siltstone.container.models.imports import ImportedChunk, ImportTicket
 from siltstone.core.bytes_like import byte_view
@@ -13,7 +13,7 @@ from siltstone.core.chunk_names import imported_chunk
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.closed_on_exit import Closing
 from siltstone.core.constants import MIB, Buffer
-from siltstone.core.environment import SystemEnvironment
+from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkStorageFullError, Outcome
 from siltstone.core.storage.block_sums import extend_sums, summed
 from siltstone.core.storage.optional_verbs import PieceError, create_from
@@ -79,58 +79,33 @@ class ImportPart:
         return tuple(self._chunks)
 
 
-class ChunkTarget(Protocol):
-    """Long-term storage that takes the chunks of import sessions. Thread-safe.
-
-    Attributes:
-        storage: the client.
-        chunk_bytes_max: most bytes of a chunk.
-    """
-
-    storage: ChunkStorage
-    chunk_bytes_max: int
-
-    def nonce(self) -> str:
-        """What makes the name of a chunk unique."""
-        ...
-
-    def close(self) -> None:
-        """Free what it holds."""
-        ...
-
-
 class ImportTarget(Closing):
     """Long-term storage that is opened once, for any number of writers. Thread-safe.
 
     Making a client of a service takes a tenth of a second of the processor.
 
     Args:
-        store: the settings file of the store, or its folder; only long-term storage is opened.
-        uuid: of the store that is meant; nothing means that of the settings file.
-
-    Raises:
-        StoreNotFoundError: there is no store, or none that this host can see.
-        StoreError: another store is there.
-        SettingsError: the settings file is wrong.
-        ChunkError: long-term storage refuses or does not answer.
+        storage: a client of its own, which is closed here.
+        chunk_bytes: most bytes of a chunk, by the settings of the store.
+        environment: gives what makes names unique.
+        closes: an environment that is closed here; ``None`` for none.
 
     Attributes:
         storage: the client.
         chunk_bytes_max: most bytes of a chunk.
     """
 
-    def __init__(self, store: Path | str, uuid: str = "") -> None:
-        settings = load_settings(store)
-        self._environment = SystemEnvironment()
-        self.storage: ChunkStorage = open_storage(settings, self._environment)
-        try:
-            # An empty mount point must not take chunks that no other host ever sees.
-            check_uuid(read_manifest(self.storage), uuid or settings.uuid)
-        except BaseException:
-            self.close()
-            raise
-        limits = (settings.container.chunk_bytes, self.storage.capabilities.chunk_bytes_max)
-        self.chunk_bytes_max = min(limits)
+    def __init__(
+        self,
+        storage: ChunkStorage,
+        chunk_bytes: int,
+        environment: Environment,
+        closes: Environment | None = None,
+    ) -> None:
+        self.storage = storage
+        self.chunk_bytes_max = min(chunk_bytes, storage.capabilities.chunk_bytes_max)
+        self._environment = environment
+        self._closes = closes
 
     def nonce(self) -> str:
         """What makes the name of a chunk unique."""
@@ -139,7 +114,34 @@ class ImportTarget(Closing):
     def close(self) -> None:
         """Free what it holds; its writers can no longer be used. Idempotent."""
         self.storage.close()
-        self._environment.close()
+        if self._closes is not None:
+            self._closes.close()
+
+
+def open_import_target(store: Path | str, uuid: str = "") -> ImportTarget:
+    """Open the long-term storage of a store, and nothing else of it.
+
+    Args:
+        store: the settings file of the store, or its folder.
+        uuid: of the store that is meant; nothing means that of the settings file.
+
+    Raises:
+        StoreNotFoundError: there is no store, or none that this host can see.
+        StoreError: another store is there.
+        SettingsError: the settings file is wrong.
+        ChunkError: long-term storage refuses or does not answer.
+    """
+    settings = load_settings(store)
+    environment = SystemEnvironment()
+    storage = open_storage(settings, environment)
+    target = ImportTarget(storage, settings.container.chunk_bytes, environment, environment)
+    try:
+        # An empty mount point must not take chunks that no other host ever sees.
+        check_uuid(read_manifest(target.storage), uuid or settings.uuid)
+    except BaseException:
+        target.close()
+        raise
+    return target
 
 
 class ImportWriter(Closing):
@@ -165,7 +167,7 @@ class ImportWriter(Closing):
 
     def __init__(
         self,
-        store: Path | str | ChunkTarget,
+        store: Path | str | ImportTarget,
         ticket: ImportTicket,
         *,
         partition: SupportsIndex,
@@ -173,8 +175,8 @@ class ImportWriter(Closing):
         chunk_bytes: SupportsIndex | None = None,
     ) -> None:
         self._own: ImportTarget | None = None
-        if isinstance(store, Path | str):
-            store = self._own = ImportTarget(store, ticket.uuid)
+        if not isinstance(store, ImportTarget):
+            store = self._own = open_import_target(store, ticket.uuid)
         self._target = store
         most = CHUNK_BYTES if chunk_bytes is None else whole_number(chunk_bytes, what="chunk_bytes")
         self._chunk_bytes = min(most or CHUNK_BYTES, store.chunk_bytes_max)

@@ -15,7 +15,7 @@ from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.value_compaction import CompactionReport
-from siltstone.store.own_target import OwnTarget
+from siltstone.store.handles.import_writer import ImportTarget
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from tests.support import inside
 from tests.support.container.container_world import World
@@ -50,10 +50,10 @@ def visible(model: Model, now_s: float) -> dict[Key, bytes]:
 def imports_into(world: World, patch: pytest.MonkeyPatch) -> None:
     """Let compactions write to the storage of a world, by calls that have a fate as well."""
 
-    async def own_target(store: object) -> OwnTarget:
+    async def own_target(store: object) -> ImportTarget:
         storage = world.faulty(world.new_storage())
         world.storage_hook(storage)
-        return OwnTarget(storage, CHUNK_BYTES, world.environment)
+        return ImportTarget(storage, CHUNK_BYTES, world.environment)
 
     async def at_once(close: Callable[[], None]) -> None:
         close()  # a thread would let the virtual time pass
