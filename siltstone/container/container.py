@@ -173,6 +173,11 @@ class Container:
         """Most data bytes of one append."""
         return self._parts.appender.data_bytes_max
 
+    @property
+    def pressed(self) -> bool:
+        """Whether appends wait for room, or will soon. See ``Pressure.pressed``."""
+        return self._parts.pressure.pressed
+
     async def info(self, name: str) -> SegmentInfo:
         """What is acknowledged of a segment."""
         return self._reading().info(name)
@@ -215,6 +220,10 @@ class Container:
     ) -> list[SegmentInfo]:
         """See ``Reading.list_segments``."""
         return self._reading().list_segments(prefix, start_after, limit)
+
+    async def offset_at(self, name: str, time_ms: int) -> int:
+        """See ``Reading.offset_at``."""
+        return self._reading().offset_at(name, time_ms, int(self._parts.environment.time() * 1000))
 
     async def chunks(self, name: str, start: int = 0, limit: int = 1_000) -> list[ChunkInfo]:
         """See ``Reading.chunks``."""
@@ -397,19 +406,12 @@ class Container:
         """See ``Reading.list_tables``."""
         return self._reading().list_tables(prefix, start_after, limit)
 
-    # --- times ------------------------------------------------------------------------------------
-
-    async def offset_at(self, name: str, time_ms: int) -> int:
-        """See ``Reading.offset_at``."""
-        now_ms = int(self._parts.environment.time() * 1000)
-        return self._reading().offset_at(name, time_ms, now_ms)
+    # --- what there is ----------------------------------------------------------------------------
 
     @property
     def retention(self) -> Retention:
         """The rules by which segments are shortened."""
         return self._parts.retention
-
-    # --- what there is ----------------------------------------------------------------------------
 
     async def check(self, wish: CheckOptions = _DEEP) -> AsyncIterator[Finding]:
         """Check every row and every chunk; yield what is wrong or worth knowing."""

@@ -407,5 +407,4 @@ class OwnerParts:
             warnings=warned_of_tail(claimed.boot_state.warnings, claimed.dropped_tail),
             last_error=str(troubles[0]) if troubles else None,
             read_backs_failed=sum(each.read_backs_failed for each in mishaps),
-            pressed=self.pressure.pressed,
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
-from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot, Order
+from siltstone.objects.async_folds import AsyncFolds
+from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot
 from siltstone.objects.changes import (
+    STANDARD,
     DeleteRequest,
     Expected,
     Name,
@@ -19,14 +21,10 @@ from siltstone.objects.changes import (
     check_expected,
     put_request,
 )
-from siltstone.objects.object_views import (
-    READS_MAX,
-    ObjectHead,
-    StoredObject,
-    lost,
-)
+from siltstone.objects.moment import Moment
+from siltstone.objects.object_views import READS_MAX, ObjectHead, StoredObject, lost
 from siltstone.objects.open_space import OpenSpace
-from siltstone.objects.snapshots import FOLD_TTL_S, QUERY_TTL_S
+from siltstone.objects.snapshots import QUERY_TTL_S
 from siltstone.store.handles.unpicklable import LivingHandle
 
 if TYPE_CHECKING:
@@ -37,13 +35,11 @@ if TYPE_CHECKING:
     from siltstone.objects.changes import PutRequest
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
+    from siltstone.objects.space_parts import SpaceParts
     from siltstone.objects.value_compaction import CompactionReport
 
-STANDARD: Final = "o"
-"""The tag of objects that are given none."""
 
-
-class AsyncKeyspace(LivingHandle):
+class AsyncKeyspace(LivingHandle, AsyncFolds):
     """A handle to a keyspace; ``create_async`` and ``open_async`` make one.
 
     It is for the loop of its store, which closes the keyspace when it is closed itself.
@@ -258,97 +254,20 @@ class AsyncKeyspace(LivingHandle):
         Raises:
             SnapshotLimitError: 16 snapshots of tables of this container are living.
         """
+        return AsyncKeyspaceSnapshot(await self._now(ttl_s))
+
+    @property
+    def _parts(self) -> SpaceParts:
+        return self._space.parts
+
+    @asynccontextmanager
+    async def _moment(self, ttl_s: float) -> AsyncIterator[Moment]:
+        moment = await self._now(ttl_s)
+        try:
+            yield moment
+        finally:
+            moment.release()
+
+    async def _now(self, ttl_s: float) -> Moment:
         self._space.check_open()
-        return AsyncKeyspaceSnapshot(self._space, await self._space.parts.snapshots.take(ttl_s))
-
-    async def heads(
-        self,
-        bucket: Name | None = None,
-        *,
-        tag: str = STANDARD,
-        start: Name | None = None,
-        end: Name | None = None,
-        since: float | None = None,
-        until: float | None = None,
-    ) -> AsyncIterator[ObjectHead]:
-        """Yield heads as they are at the first step. See ``AsyncKeyspaceSnapshot.heads``."""
-        async with await self.snapshot() as taken:
-            found = taken.heads(bucket, tag=tag, start=start, end=end, since=since, until=until)
-            async for each in found:
-                yield each
-
-    async def keys(
-        self,
-        bucket: Name,
-        *,
-        tag: str = STANDARD,
-        start: Name | None = None,
-        end: Name | None = None,
-    ) -> AsyncIterator[str]:
-        """Yield the keys of a bucket as they are at the first step, in order."""
-        async with await self.snapshot() as taken:
-            async for each in taken.keys(bucket, tag=tag, start=start, end=end):
-                yield each
-
-    async def buckets(self, *, tag: str = STANDARD) -> AsyncIterator[str]:
-        """Yield the buckets that have objects at the first step, in order."""
-        async with await self.snapshot() as taken:
-            async for each in taken.buckets(tag=tag):
-                yield each
-
-    async def index(
-        self,
-        bucket: Name,
-        field: Name,
-        start: Name | None = None,
-        end: Name | None = None,
-        *,
-        pattern: str | re.Pattern[str] | None = None,
-        tag: str = STANDARD,
-    ) -> AsyncIterator[tuple[str, str]]:
-        """Yield terms and keys as they are at the first step.
-
-        See ``AsyncKeyspaceSnapshot.index``.
-        """
-        async with await self.snapshot() as taken:
-            found = taken.index(bucket, field, start, end, pattern=pattern, tag=tag)
-            async for each in found:
-                yield each
-
-    async def objects(
-        self,
-        bucket: Name | None = None,
-        *,
-        tag: str = STANDARD,
-        order: Order = "key",
-        start: Name | None = None,
-        end: Name | None = None,
-        since: float | None = None,
-        until: float | None = None,
-    ) -> AsyncIterator[StoredObject]:
-        """Yield objects with their values as they are at the first step.
-
-        See ``AsyncKeyspaceSnapshot.objects``.
-        """
-        async with await self.snapshot(FOLD_TTL_S) as taken:
-            found = taken.objects(
-                bucket, tag=tag, order=order, start=start, end=end, since=since, until=until
-            )
-            async for each in found:
-                yield each
-
-    async def indexed(
-        self,
-        bucket: Name,
-        field: Name,
-        start: Name | None = None,
-        end: Name | None = None,
-        *,
-        pattern: str | re.Pattern[str] | None = None,
-        tag: str = STANDARD,
-    ) -> AsyncIterator[tuple[str, StoredObject]]:
-        """Yield terms and the objects that they find, as they are at the first step."""
-        async with await self.snapshot(FOLD_TTL_S) as taken:
-            found = taken.indexed(bucket, field, start, end, pattern=pattern, tag=tag)
-            async for each in found:
-                yield each
+        return Moment(self._parts, await self._parts.snapshots.take(ttl_s))

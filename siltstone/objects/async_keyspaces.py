@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
-from siltstone.objects.async_keyspace import STANDARD, AsyncKeyspace
-from siltstone.objects.changes import name_bytes
+from siltstone.objects.async_keyspace import AsyncKeyspace
+from siltstone.objects.changes import STANDARD, name_bytes
 from siltstone.objects.open_space import open_space
-from siltstone.objects.opening import make_space
 from siltstone.objects.records.limits import TAG_BYTES_MAX
 from siltstone.objects.records.space_rows import Space, Strategy
 from siltstone.objects.space_names import PREFIX, name_in, space_names
+from siltstone.objects.space_setup import make_space
 
 if TYPE_CHECKING:
     from siltstone.store.async_store import AsyncStore

@@ -24,24 +24,39 @@ class Waiting(NamedTuple):
     future: asyncio.Future[Any]
 
 
+class Reply(NamedTuple):
+    """What the caller of a request is told once its batch is durable.
+
+    Attributes:
+        waiting: the request.
+        number: the SQN of its change, or the number that it asked for; ``None`` for nothing.
+        found: what the request does, why it does nothing, or ``None`` if there is nothing to do.
+    """
+
+    waiting: Waiting
+    number: int | None
+    found: ObjectChange | SiltstoneError | None
+
+
 class ChangeBatch:
     """What one commit does, and who waits for it."""
 
     def __init__(self, state: SpaceState) -> None:
         self.begin = self.state = state
-        self.waiting: list[Waiting] = []
+        self.replies: list[Reply] = []
         self.parts: list[bytes] = []
         self.rows: list[LedgerRow] = []
         self.notes: list[HeaderNote] = []
         self.heads: dict[ObjectKey, Head | None] = {}
-        self.told: list[ObjectChange | SiltstoneError | None] = []
-        self.numbers: list[int | None] = []
         self.size = 0
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        """The requests, in order."""
+        return [reply.waiting for reply in self.replies]
 
     def add(self, waiting: Waiting, found: ObjectChange | SiltstoneError | None) -> None:
         """Take a request and what it does."""
-        self.waiting.append(waiting)
-        self.told.append(found)
         sqn = None
         if type(found) is ObjectChange:
             state = self.state
@@ -60,11 +75,9 @@ class ChangeBatch:
             self.rows += found.rows
             self.heads[found.key] = found.head
             self.size += found.size
-        self.numbers.append(sqn)
+        self.replies.append(Reply(waiting, sqn, found))
 
     def take_number(self, waiting: Waiting) -> None:
         """Give the number of the next value segment to something else."""
-        self.waiting.append(waiting)
-        self.told.append(None)
-        self.numbers.append(self.state.next_number)
+        self.replies.append(Reply(waiting, self.state.next_number, None))
         self.state = replace(self.state, next_number=self.state.next_number + 1)

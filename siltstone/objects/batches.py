@@ -30,7 +30,7 @@ from siltstone.core.errors import (
     FencedError,
     SiltstoneError,
 )
-from siltstone.objects.batch import ChangeBatch, Waiting
+from siltstone.objects.batch import ChangeBatch, Reply, Waiting
 from siltstone.objects.changes import (
     DeleteRequest,
     NumberRequest,
@@ -45,6 +45,7 @@ from siltstone.objects.records.footer import HeaderNote
 from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import STATE, ObjectKey
 from siltstone.objects.records.space_rows import SpaceState, encode_state
+from siltstone.store.system_table import is_pressed
 
 if TYPE_CHECKING:
     from siltstone.objects.space_names import SpaceNames
@@ -115,8 +116,6 @@ class BatchWriter:
         self._names = names
         self._ledger = ledger
         self._rolling = rolling
-        container = store.container_index(names.ledger)
-        self._position = store.containers.index(container)
         self._frame_bytes = store.segment(names.value_segment(1)).append_bytes_max - FRAME_MARGIN
         self._found: Versioned | None = None
         self._requests: deque[Waiting] = deque()
@@ -247,7 +246,7 @@ class BatchWriter:
         except SiltstoneError as error:
             found = error
         if type(found) is ObjectChange and batch.size + found.size > self._frame_bytes:
-            if batch.waiting:
+            if batch.replies:
                 return False
             found = ObjectLimitError(
                 "object is larger than a frame of tier 1",
@@ -294,13 +293,13 @@ class BatchWriter:
         self._repeats = 0
         self._rolling.acknowledged(batch.begin, batch.notes)
         pause = self._pressed()
-        for waiting, sqn, told in zip(batch.waiting, batch.numbers, batch.told, strict=True):
-            _tell(waiting, sqn, told, pause=pause)
+        for reply in batch.replies:
+            _tell(reply, pause=pause)
         return None
 
     def _pressed(self) -> bool:
         try:
-            return self._store.stats()[self._position].pressed
+            return is_pressed(self._store, self._names.ledger)
         except SiltstoneError:  # it ends; the change is durable all the same
             return True
 
@@ -352,18 +351,18 @@ def _operation(ledger: str, row: LedgerRow) -> Operation:
     return Remove(ledger, row.key) if row.value is None else Put(ledger, row.key, row.value)
 
 
-def _tell(
-    waiting: Waiting, sqn: int | None, told: ObjectChange | SiltstoneError | None, *, pause: bool
-) -> None:
+def _tell(reply: Reply, *, pause: bool) -> None:
+    waiting, number, found = reply
     future = waiting.future
-    if isinstance(told, SiltstoneError):
-        _raise_in(future, told)
+    if isinstance(found, SiltstoneError):
+        _raise_in(future, found)
     elif future.done():
         pass
-    elif sqn is not None and type(waiting.request) is PutRequest:
-        future.set_result(PutResult(sqn, None if told is None else told.replaced, pause))
+    elif isinstance(found, ObjectChange) and type(waiting.request) is PutRequest:
+        assert number is not None, "a put is a change with a number"
+        future.set_result(PutResult(number, found.replaced, pause))
     else:
-        future.set_result(sqn)
+        future.set_result(number)
 
 
 def _raise_in(future: asyncio.Future[Any], error: SiltstoneError) -> None:

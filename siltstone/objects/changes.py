@@ -40,6 +40,9 @@ Terms = Mapping[str, Iterable[Name]] | Mapping[bytes, Iterable[Name]]
 Spec = tuple[str, Name, Name]
 """``add`` or ``remove``, a field and a term."""
 
+STANDARD: Final = "o"
+"""The tag of objects that are given none."""
+
 HASH_BYTES: Final = 8
 _LENGTH: Final = struct.Struct("<I")
 TTL_S_MAX: Final = 2**31

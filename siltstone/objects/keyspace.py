@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from siltstone.objects.async_keyspace import STANDARD, AsyncKeyspace
+from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.async_keyspaces import create_async, names_async, open_async
+from siltstone.objects.blocking_folds import Folds
 from siltstone.objects.blocking_snapshot import KeyspaceSnapshot
-from siltstone.objects.changes import Expected, Name, Spec, Terms, Unset, put_request
+from siltstone.objects.changes import STANDARD, Expected, Name, Spec, Terms, Unset, put_request
 from siltstone.objects.object_views import ObjectHead, StoredObject
-from siltstone.objects.snapshots import FOLD_TTL_S, QUERY_TTL_S
+from siltstone.objects.snapshots import QUERY_TTL_S
 from siltstone.store.blocking.background_loop import BackgroundLoop, awaited
 from siltstone.store.handles.unpicklable import LivingHandle
 from siltstone.store.store import parts_of
@@ -21,22 +21,21 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from siltstone.core.bytes_like import BytesLike
-    from siltstone.objects.async_snapshot import Order
     from siltstone.objects.batches import PutResult
     from siltstone.objects.value_compaction import CompactionReport
     from siltstone.store.store import Store
 
 
-class Keyspace(LivingHandle):
+class Keyspace(LivingHandle, Folds):
     """A handle to a keyspace, for any thread; ``create`` and ``open`` make one.
 
     Its store closes it. See ``AsyncKeyspace``.
     """
 
-    __slots__ = ("_keyspace", "_loop")
+    __slots__ = ("_keyspace",)
 
     def __init__(self, loop: BackgroundLoop, keyspace: AsyncKeyspace) -> None:
-        self._loop = loop
+        super().__init__(loop, keyspace)
         self._keyspace = keyspace
 
     def __repr__(self) -> str:
@@ -127,88 +126,6 @@ class Keyspace(LivingHandle):
     def snapshot(self, ttl_s: float = QUERY_TTL_S) -> KeyspaceSnapshot:
         """Return a handle that reads the keyspace as it is now. See ``AsyncKeyspace.snapshot``."""
         return KeyspaceSnapshot(self._loop, self._loop.run(self._keyspace.snapshot(ttl_s)))
-
-    def heads(
-        self,
-        bucket: Name | None = None,
-        *,
-        tag: str = STANDARD,
-        start: Name | None = None,
-        end: Name | None = None,
-        since: float | None = None,
-        until: float | None = None,
-    ) -> Iterator[ObjectHead]:
-        """Yield heads as they are at the first step. See ``AsyncKeyspaceSnapshot.heads``."""
-        with self.snapshot() as taken:
-            yield from taken.heads(bucket, tag=tag, start=start, end=end, since=since, until=until)
-
-    def keys(
-        self,
-        bucket: Name,
-        *,
-        tag: str = STANDARD,
-        start: Name | None = None,
-        end: Name | None = None,
-    ) -> Iterator[str]:
-        """Yield the keys of a bucket as they are at the first step, in order."""
-        with self.snapshot() as taken:
-            yield from taken.keys(bucket, tag=tag, start=start, end=end)
-
-    def buckets(self, *, tag: str = STANDARD) -> Iterator[str]:
-        """Yield the buckets that have objects at the first step, in order."""
-        with self.snapshot() as taken:
-            yield from taken.buckets(tag=tag)
-
-    def index(
-        self,
-        bucket: Name,
-        field: Name,
-        start: Name | None = None,
-        end: Name | None = None,
-        *,
-        pattern: str | re.Pattern[str] | None = None,
-        tag: str = STANDARD,
-    ) -> Iterator[tuple[str, str]]:
-        """Yield terms and keys as they are at the first step.
-
-        See ``AsyncKeyspaceSnapshot.index``.
-        """
-        with self.snapshot() as taken:
-            yield from taken.index(bucket, field, start, end, pattern=pattern, tag=tag)
-
-    def objects(
-        self,
-        bucket: Name | None = None,
-        *,
-        tag: str = STANDARD,
-        order: Order = "key",
-        start: Name | None = None,
-        end: Name | None = None,
-        since: float | None = None,
-        until: float | None = None,
-    ) -> Iterator[StoredObject]:
-        """Yield objects with their values as they are at the first step.
-
-        See ``AsyncKeyspaceSnapshot.objects``.
-        """
-        with self.snapshot(FOLD_TTL_S) as taken:
-            yield from taken.objects(
-                bucket, tag=tag, order=order, start=start, end=end, since=since, until=until
-            )
-
-    def indexed(
-        self,
-        bucket: Name,
-        field: Name,
-        start: Name | None = None,
-        end: Name | None = None,
-        *,
-        pattern: str | re.Pattern[str] | None = None,
-        tag: str = STANDARD,
-    ) -> Iterator[tuple[str, StoredObject]]:
-        """Yield terms and the objects that they find, as they are at the first step."""
-        with self.snapshot(FOLD_TTL_S) as taken:
-            yield from taken.indexed(bucket, field, start, end, pattern=pattern, tag=tag)
 
 
 def create(store: Store, name: str, *, tags: Mapping[str, str] | None = None) -> Keyspace:

@@ -16,11 +16,11 @@ from siltstone.objects.errors import CompactionBusyError
 from siltstone.objects.expiry import reap
 from siltstone.objects.ledger import Ledger
 from siltstone.objects.manifest import LiveManifest
-from siltstone.objects.opening import FoundSpace, find_space
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.scores import RUN_MAX
 from siltstone.objects.snapshots import FOLD_TTL_S, LedgerSnapshots
 from siltstone.objects.space_parts import SpaceParts
+from siltstone.objects.space_setup import FoundSpace, find_space
 from siltstone.objects.value_compaction import (
     CompactionReport,
     ValueCompaction,

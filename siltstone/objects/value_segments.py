@@ -89,7 +89,7 @@ class ValueSegments:
     def acknowledged(self, batch: SpaceState, notes: list[HeaderNote]) -> None:
         """See ``batches.Rolling``."""
         if (batch.number, batch.length) != (self._number, self._end):
-            # What is between was acknowledged by nobody, and is there.
+            # What is between was never acknowledged, and is there.
             self._notes, self._number, self._since = [], batch.number, batch.length
         self._notes += notes
         self._end = batch.length + sum(note.record_length for note in notes)

@@ -1,4 +1,4 @@
-"""A table that the store itself keeps, under a name that no application can give."""
+"""What rests on an open store: tables of its own, and what is closed before it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 def close_before(store: AsyncStore, user: AsyncClosing) -> None:
     """Let what uses the store be closed when the store is, before that."""
     store._users.add(user)
+
+
+def is_pressed(store: AsyncStore, name: str) -> bool:
+    """Whether appends to a segment wait for room, or will soon: callers should slow down.
+
+    Raises ``ClosedError`` and ``FencedError`` once its container has ended.
+    """
+    return store._slots[store.container_index(name)].container.pressed
 
 
 class SystemTable:

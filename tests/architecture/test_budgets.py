@@ -25,7 +25,7 @@ FILES_OVER: Mapping[str, int] = {
     "siltstone/container/commit/pipeline.py": 442,  # from an operation to an acknowledged one
     "siltstone/container/container.py": 507,  # the life of an owner, and what it shows
     "siltstone/container/flush/segment_flusher.py": 410,  # one flush, from its choice to its rows
-    "siltstone/container/owner_parts.py": 411,  # the parts list of an owner
+    "siltstone/container/owner_parts.py": 410,  # the parts list of an owner
     "siltstone/container/reader/read_container.py": 735,  # the life of a reader, and what it shows
     "siltstone/container/recovery/lossy_recovery.py": 402,  # one recovery, step by step
     "siltstone/core/errors.py": 595,  # one tree, which a handler reads from its root

@@ -92,7 +92,7 @@ class KeyspaceMachine(RuleBasedStateMachine):
 
     @rule(several=st.lists(changes, min_size=1, max_size=9), pauses=st.booleans())
     def change(self, several: list[Change], pauses: bool) -> None:
-        """Changes that nobody awaits before the next one is asked for."""
+        """Changes that are not awaited before the next one is asked for."""
 
         async def work() -> list[Any]:
             now_s, futures, expected = self.now_s, [], []

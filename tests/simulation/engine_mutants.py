@@ -148,7 +148,7 @@ ENGINE_MUTANTS = (
         "            while False:\n",
     ),
     Mutant(
-        "joint commits go on while the rest of their bytes is flushed, and nobody looks again",
+        "joint commits go on while the rest is flushed, and the second look is left out",
         "container/flush/whole_cut.py",
         """            with self._gate.closed():
                 await asyncio.wait([work], timeout=held_s)

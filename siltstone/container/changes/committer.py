@@ -115,7 +115,7 @@ class Committer:
                 raise
             encoded = encode_entries(entries)
             total = self._checked_size(size, appends, encoded)
-            result, future = self._assign(appends, entries, encoded, segments, total)
+            result, future = self._assign(appends, entries, encoded, segments, total, joint=joint)
         except BaseException:
             self._pressure.release(size)
             raise
@@ -151,7 +151,7 @@ class Committer:
             update = entries([(segment.segment_id, segment.assigned) for segment in found])
             encoded = encode_entries(update)
             total = self._checked_size(size, appends, encoded)
-            _, future = self._assign(appends, update, encoded, segments, total)
+            _, future = self._assign(appends, update, encoded, segments, total, joint=True)
         except BaseException:
             self._pressure.release(size)
             raise
@@ -260,10 +260,11 @@ class Committer:
         encoded: bytes,
         segments: dict[str, OpenSegment],
         total: int,
+        *,
+        joint: bool,
     ) -> tuple[CommitResult, asyncio.Future[int] | None]:
         pipeline = self._pipeline
         pipeline.check_open()
-        joint = bool(entries) or len(appends) > 1
         size = 0
         batch = pipeline.room(total)
         version = pipeline.replica.tables.version

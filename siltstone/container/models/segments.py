@@ -142,8 +142,6 @@ class ContainerStats:
             name; empty when all is on long-term storage.
         read_backs_failed: writes that did not come back as they were written and were repeated in
             another chunk, since this owner opened.
-        pressed: whether appends wait for room, or will soon: three quarters of the bound are used,
-            or storage cannot follow.
         error: why the container is closed, such as while it is opened again after a failure: every
             number but ``epoch`` is 0 then, and says nothing; ``None`` while it is open.
     """
@@ -165,7 +163,6 @@ class ContainerStats:
     last_error: str | None = None
     read_backs_failed: int = 0
     log_held_by: str = ""
-    pressed: bool = False
     error: str | None = None
 
 

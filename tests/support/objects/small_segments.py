@@ -9,9 +9,9 @@ from pathlib import Path
 import siltstone
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.open_space import OpenSpace, open_space
-from siltstone.objects.opening import make_space
 from siltstone.objects.records.space_rows import Space, Strategy
 from siltstone.objects.space_names import space_names
+from siltstone.objects.space_setup import make_space
 from siltstone.objects.value_segments import RollLimits
 from tests.support.stores import make_store
 

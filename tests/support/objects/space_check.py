@@ -69,7 +69,7 @@ class SeenSpace:
 
 
 async def look(store: AsyncStore, names: SpaceNames) -> SeenSpace:
-    """Read all of a keyspace that nobody writes to, and compare its parts with one another."""
+    """Read all of a keyspace that is not written to, and compare its parts with one another."""
     rows = {key: found.value async for key, found in store.table(names.ledger).scan()}
     state = decode_state(rows[keys.STATE], where="state")
     manifest = [

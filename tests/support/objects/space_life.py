@@ -101,13 +101,13 @@ class SpaceLife:
         self.opened = self.keyspace = None
 
     async def make(self) -> None:
-        """Make the keyspace; whoever repeats it may hear that it is there."""
+        """Make the keyspace; a repeat may hear that it is there."""
 
         async def step(opened: Opened) -> None:
             try:
                 await opened.make()
             except KeyspaceExistsError:
-                assert tried, "nobody made it"
+                assert tried, "it was never made"
             finally:
                 tried.append(True)
 

@@ -12,9 +12,9 @@ from siltstone.core.fenced_log import LogOwner
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.open_space import open_space
-from siltstone.objects.opening import make_space
 from siltstone.objects.records.space_rows import Space, Strategy
 from siltstone.objects.space_names import space_names
+from siltstone.objects.space_setup import make_space
 from siltstone.objects.value_segments import RollLimits
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.container_slot import ContainerSlot

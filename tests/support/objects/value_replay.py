@@ -52,7 +52,7 @@ class Replayed:
 
 
 async def replay(space: OpenSpace) -> Replayed:
-    """Read all of a keyspace that nobody writes to, and compare its rows with its records.
+    """Read all of a keyspace that is not written to, and compare its rows with its records.
 
     What must hold: SQNs of the manifest are in order, and no two ranges overlap; each record is
     in the range of its segment, and there once; every head has its record.

@@ -328,7 +328,7 @@ async def test_an_owner_that_was_taken_over_writes_nothing_more() -> None:
 
 
 async def test_what_something_else_wrote_to_the_rows_is_seen() -> None:
-    """A change of the state by somebody else makes a batch begin anew, and a roll too."""
+    """A change of the state by something else makes a batch begin again, and a roll too."""
     async with a_keyspace() as (opened, photos):
         await photos.put("b", "k", b"1")
         for _ in range(3):

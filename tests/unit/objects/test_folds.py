@@ -11,7 +11,7 @@ import pytest
 import siltstone
 from siltstone import objects
 from siltstone.objects import AsyncKeyspace, ObjectLimitError, UnsupportedError
-from siltstone.objects.async_snapshot import Order
+from siltstone.objects.async_folds import Order
 from tests.support.objects.small_segments import small_keyspace, store_for_keyspaces
 
 NAMES = ("a", "a\0", "a\0b", "ab", "b", "\udcff", "é")

@@ -142,7 +142,7 @@ def test_each_flipped_bit_is_told_or_changes_what_the_row_says(name: str) -> Non
 
 
 def test_a_flipped_bit_of_a_head_that_is_accepted_is_what_the_head_says() -> None:
-    """Two heads never have the same bytes, so what is damaged is seen by whoever compares."""
+    """Two heads never have the same bytes, so a comparison shows what is damaged."""
     for damaged in flipped(encode_head(HEAD)):
         try:
             head = decode_head(damaged, where="x")

@@ -125,7 +125,7 @@ async def place_of(space: OpenSpace, key: str) -> int:
 async def test_an_sqn_that_was_compacted_away_sends_a_reader_to_the_head_again(
     tmp_path: Path,
 ) -> None:
-    """As a reader that is behind: its head is old, and the manifest that it then looks at new."""
+    """As a slow reader: its head is old, and the manifest that it then looks at new."""
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await filled(keyspace)
         ledger = space.parts.ledger

@@ -3,7 +3,7 @@
 A commit appends bytes to two segments and puts rows. Only a frame of tier 1 has all of it; bytes
 and rows go to long-term storage by flushes of their own. Here the table log is flushed every
 second, and segments are flushed every ten minutes, if nothing asks for it earlier. Commits go on
-all the time. Then tier 1 is lost, or somebody looks without it: each row has its bytes there, and
+all the time. Then tier 1 is lost, or a reader looks without it: each row has its bytes there, and
 all bytes have a row.
 """
 

@@ -1,0 +1,109 @@
+"""A keyspace at one moment, as folds read it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SegmentTruncatedError
+from siltstone.objects.folds import Found, HeadRange, heads
+from siltstone.objects.ledger import manifest_of
+from siltstone.objects.manifest import Manifest
+from siltstone.objects.object_views import ObjectHead, StoredObject, lost
+from siltstone.objects.records.head import Head, decode_head
+from siltstone.objects.records.keys import STATE, head_key
+from siltstone.objects.records.space_rows import ValueStatus, decode_state
+
+if TYPE_CHECKING:
+    from siltstone.objects.records.keys import ObjectKey
+    from siltstone.objects.snapshots import HeldLedger
+    from siltstone.objects.space_parts import SpaceParts
+    from siltstone.store.handles.async_table import AsyncTableSnapshot
+
+
+class Moment:
+    """What folds read, until it is released or its time is over: then ``SnapshotExpiredError``.
+
+    Args:
+        parts: of the keyspace.
+        held: the ledger at that moment.
+
+    Attributes:
+        parts: of the keyspace.
+    """
+
+    def __init__(self, parts: SpaceParts, held: HeldLedger) -> None:
+        self.parts = parts
+        self._held = held
+        self._rows: Manifest | None = None
+
+    @property
+    def version(self) -> int:
+        """The table version of the ledger."""
+        return self._held.version
+
+    @property
+    def ledger(self) -> AsyncTableSnapshot:
+        """The ledger. Raises ``SnapshotExpiredError``."""
+        return self._held.taken
+
+    @property
+    def now_s(self) -> float:
+        """The present time, by which objects expire, seconds since 1970."""
+        return self.parts.store.environment.time()
+
+    def release(self) -> None:
+        """End it. Idempotent."""
+        self._held.release()
+
+    def by_key(self, which: HeadRange) -> AsyncIterator[list[Found]]:
+        """The heads of a range, in the order of buckets and keys."""
+        return heads(self.ledger, which, self.now_s)
+
+    async def by_sqn(self, which: HeadRange) -> AsyncIterator[list[Found]]:
+        """The heads of a range, in the order of their SQNs."""
+        ledger, now_s = self.ledger, self.now_s
+        names = self.parts.names
+        state = await ledger.get(STATE)
+        if state is None:
+            raise CorruptDataError("keyspace has no state", where=names.name)
+        active = decode_state(state.value, where=names.name)
+        for row in (await self.manifest()).rows:
+            is_active = row.status is ValueStatus.ACTIVE
+            length = active.length if is_active else row.length
+            async for page in self.parts.values.headers(row, length):
+                found = []
+                for each in page:
+                    header = each.header
+                    if not which.covers(header.key):
+                        continue
+                    head = await self.head(header.key)
+                    if head is not None and head.sqn == header.sqn and which.has(head, now_s):
+                        found.append((header.key, head))
+                yield found
+
+    async def manifest(self) -> Manifest:
+        """The value segments."""
+        if self._rows is None:
+            where = self.parts.names.name
+            self._rows = Manifest(await manifest_of(self.ledger.scan, where=where))
+        return self._rows
+
+    async def head(self, key: ObjectKey) -> Head | None:
+        """The head of an object; ``None`` when it is absent or has expired by now."""
+        row_key = head_key(key)
+        found = await self.ledger.get(row_key)
+        if found is None:
+            return None
+        head = decode_head(found.value, where=row_key.hex())
+        return head if head.is_visible(self.now_s) else None
+
+    async def read(self, found: Found) -> StoredObject:
+        """Read the value of an object. Raises ``LostObjectError``."""
+        key, head = found
+        try:
+            value = await self.parts.values.value(key, head, await self.manifest())
+        except (SegmentNotFoundError, SegmentTruncatedError) as error:
+            where = self.parts.names.value_segment(head.number)
+            raise lost(key, head, where, str(error)) from error
+        return StoredObject(head=ObjectHead(key, head), value=value)
