@@ -11,7 +11,6 @@ everything continues.
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Iterable
 from itertools import product
@@ -22,34 +21,16 @@ import pytest
 from siltstone.container.container import Container
 from siltstone.core.constants import KIB
 from siltstone.core.errors import SiltstoneError
-from siltstone.testing.faults.file_layer import Call
 from siltstone.testing.faults.power_cut import PowerCut
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.support.faults.place import STILL, Place
+from tests.support.faults.power_cuts import Cut
 from tests.support.kill.ledger import Ledger, damage
 from tests.support.kill.script import Script
 from tests.support.soak import shared
 
 SAMPLE_STEP = 47
 """CI tries one call in this many; no period of the script has this length."""
-
-
-class Cut:
-    """Cuts the power before one call; then counts how many calls there were."""
-
-    def __init__(self, disk: PowerCut, number: int, keep: float) -> None:
-        self.count = 0
-        self._disk = disk
-        self._number = number
-        self._keep = keep
-        disk.before = self._before
-
-    def _before(self, call: Call) -> None:
-        self.count += 1
-        if self.count == self._number:
-            self._disk.before = lambda _: None
-            self._disk.cut(keep=self._keep, seed=self._number)
-            raise OSError(errno.EIO, "the power was cut")
 
 
 class World:

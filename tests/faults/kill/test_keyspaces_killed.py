@@ -1,16 +1,18 @@
 """A keyspace under kill -9.
 
 What may fail: the owner's process is killed at any instant, again and again: of batches, rolls,
-footers, or its opening.
+footers, value compactions, deletes of segments, or its opening.
 What may not fail: the machine: what the kernel has taken stays.
 What must hold: each change that was acknowledged is there, with its SQN; one that was not is there
-as a whole or not at all; rows, records, manifest and footers fit together.
+as a whole or not at all; rows, records, manifest and footers fit together, and records alone give
+the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,14 @@ import pytest
 
 import siltstone
 from siltstone import objects
+from siltstone.objects.open_space import open_space
+from siltstone.objects.records.keys import ObjectKey
 from siltstone.store.opening import open_async_store
-from tests.support.kill.keyspace_child import NAMES, Work, removes, value_of
+from tests.support.kill.keyspace_child import LIMITS, NAMES, Work, removes, value_of
 from tests.support.kill.nursery import Nursery
 from tests.support.memory_folder import folder_in_memory
-from tests.support.objects.space_check import SeenSpace, look
+from tests.support.objects.space_check import SeenObject, look
+from tests.support.objects.value_replay import replay
 from tests.support.soak import share_of
 
 OPENS_WITHIN_S = 60.0
@@ -52,9 +57,9 @@ class Heard:
                 writer, number, sqn = facts
                 self.numbers[writer], self.sqns[writer] = number, sqn
 
-    def compare(self, seen: SeenSpace) -> None:
+    def compare(self, seen: dict[ObjectKey, SeenObject]) -> None:
         """Each writer's newest change is there, or the one after it; goes on from what is there."""
-        objects_by_key = {key.key.decode(): each for key, each in seen.objects.items()}
+        objects_by_key = {key.key.decode(): each for key, each in seen.items()}
         for writer, number in enumerate(self.numbers):
             found = objects_by_key.get(f"writer {writer}")
             if found is None:
@@ -69,19 +74,35 @@ class Heard:
             self.numbers[writer], self.sqns[writer] = there, found.head.sqn
 
 
-async def seen_in(folder: Path) -> SeenSpace:
+async def seen_in(folder: Path, *, compacts: bool) -> dict[ObjectKey, SeenObject]:
     async with await open_async_store(folder, read_only=True) as store:
-        return await look(store, NAMES)
+        if not compacts:
+            return (await look(store, NAMES)).objects
+        found = await replay(await open_space(store, NAMES, LIMITS))
+    objects = {
+        key: SeenObject(head, found.records[head.sqn][1]) for key, head in found.heads.items()
+    }
+    assert found.visible(time.time()) == {key: each.value for key, each in objects.items()}
+    return objects
 
 
-def kill_rounds(nursery: Nursery, folder: Path, seed: int, rounds: int, seconds: float) -> None:
+async def dropped(folder: Path) -> int:
+    """How many records are there no longer."""
+    async with await open_async_store(folder, read_only=True) as store:
+        found = await replay(await open_space(store, NAMES, LIMITS))
+    return max(found.records, default=0) - len(found.records)
+
+
+def kill_rounds(
+    nursery: Nursery, folder: Path, seed: int, rounds: int, seconds: float, *, compacts: bool
+) -> None:
     chance = random.Random(seed)
     heard = Heard()
     siltstone.init(folder, containers=1)
     with siltstone.open(folder) as store:
         objects.create(store, NAMES.name)
     for number in range(rounds):
-        work = Work(str(folder), [each + 1 for each in heard.numbers])
+        work = Work(str(folder), [each + 1 for each in heard.numbers], compacts)
         with nursery.start(work.encode()) as process:
             if chance.random() < 0.1 and number:
                 heard.take(process.reports(chance.random() * 0.3))  # in the middle of its opening
@@ -91,18 +112,23 @@ def kill_rounds(nursery: Nursery, folder: Path, seed: int, rounds: int, seconds:
             process.kill()
             heard.take(process.reports())
         try:
-            heard.compare(asyncio.run(seen_in(folder)))
+            heard.compare(asyncio.run(seen_in(folder, compacts=compacts)))
         except BaseException as error:
             error.add_note(f"seed {seed}, round {number}")
             raise
     assert min(heard.numbers) > rounds, "the writers worked"
+    assert (asyncio.run(dropped(folder)) > 0) == compacts
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_no_change_is_lost_or_torn_by_kills(nursery: Nursery, tmp_path: Path) -> None:
+@pytest.mark.parametrize("compacts", [False, True])
+def test_no_change_is_lost_or_torn_by_kills(
+    nursery: Nursery, tmp_path: Path, compacts: bool
+) -> None:
     with folder_in_memory(tmp_path) as folder:
-        kill_rounds(nursery, folder, random.randrange(2**32), rounds=10, seconds=0.6)
+        seed = random.randrange(2**32)
+        kill_rounds(nursery, folder, seed, rounds=25, seconds=0.4, compacts=compacts)
 
 
 @pytest.mark.soak
@@ -111,5 +137,5 @@ def test_no_change_is_lost_or_torn_by_kills(nursery: Nursery, tmp_path: Path) ->
 def test_no_change_is_lost_or_torn_by_a_thousand_kills(
     nursery: Nursery, tmp_path: Path, part: int
 ) -> None:
-    del part
-    kill_rounds(nursery, tmp_path, random.randrange(2**32), rounds=share_of(100), seconds=0.6)
+    rounds, seed, compacts = share_of(100), random.randrange(2**32), part % 2 == 1
+    kill_rounds(nursery, tmp_path, seed, rounds, seconds=0.6, compacts=compacts)

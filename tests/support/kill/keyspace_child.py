@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from siltstone.objects.async_keyspace import AsyncKeyspace
-from siltstone.objects.open_space import open_space
+from siltstone.objects.open_space import OpenSpace, open_space
 from siltstone.objects.space_names import space_names
 from siltstone.objects.value_segments import RollLimits
 from siltstone.store.opening import open_async_store
@@ -34,10 +34,12 @@ class Work:
     Attributes:
         folder: of the store.
         numbers: of each writer the number of its next change.
+        compacts: whether value segments are compacted meanwhile.
     """
 
     folder: str
     numbers: list[int]
+    compacts: bool
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -71,13 +73,24 @@ async def write(photos: AsyncKeyspace, writer: int, number: int, pipe: int) -> N
         number += 1
 
 
+async def compact(space: OpenSpace) -> None:
+    """Compact two value segments at a time, and let expired objects go, for ever."""
+    while True:
+        await space.compact(run_max=2)
+        await space.reap()
+        await asyncio.sleep(0.002)
+
+
 async def run(work: Work, pipe: int) -> None:
     """Open the keyspace, and let all writers work."""
     try:
         async with await open_async_store(work.folder) as store:
-            photos = AsyncKeyspace(await open_space(store, NAMES, LIMITS))
+            space = await open_space(store, NAMES, LIMITS)
+            photos = AsyncKeyspace(space)
             report(pipe, "o")
             async with asyncio.TaskGroup() as group:
+                if work.compacts:
+                    group.create_task(compact(space))
                 for writer, number in enumerate(work.numbers):
                     group.create_task(write(photos, writer, number, pipe))
     except BaseException as error:
