@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,6 +21,7 @@ from siltstone.container.models.segments import (
     Remove,
     VersionIs,
 )
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.constants import KIB
 from siltstone.core.errors import (
     ClosedError,
@@ -45,6 +45,8 @@ from siltstone.objects.records.footer import HeaderNote
 from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import STATE, ObjectKey
 from siltstone.objects.records.space_rows import SpaceState, encode_state
+from siltstone.objects.request_queue import RequestQueue
+from siltstone.store.own_settings import own_settings
 from siltstone.store.system_table import is_pressed
 
 if TYPE_CHECKING:
@@ -70,8 +72,8 @@ class PutResult:
     Attributes:
         sqn: number of the change.
         replaced: SQN of what was there before; ``None`` for nothing.
-        pause: whether the caller should slow down: tier 1 holds three quarters of what it may. The
-            change is durable all the same.
+        pause: whether the caller should slow down: tier 1, or what waits for it, holds three
+            quarters of what it may. The change is durable all the same.
     """
 
     sqn: int
@@ -118,7 +120,9 @@ class BatchWriter:
         self._rolling = rolling
         self._frame_bytes = store.segment(names.value_segment(1)).append_bytes_max - FRAME_MARGIN
         self._found: Versioned | None = None
-        self._requests: deque[Waiting] = deque()
+        settings = own_settings(store)
+        deadline_s = (settings.container if settings else ContainerSettings()).append_deadline_s
+        self._requests = RequestQueue(names.name, deadline_s)
         self._filling: ChangeBatch | None = None
         self._flight: ChangeBatch | None = None
         self._task: asyncio.Task[SiltstoneError | None] | None = None
@@ -199,7 +203,7 @@ class BatchWriter:
             if self._rolling.is_full(batch.state):
                 return
             self._filling = batch
-            if not await self._add(batch, self._requests[0]):
+            if not await self._add(batch, self._requests.first):
                 return
             taken += 1
             if taken % TURN_COUNT == 0:
@@ -299,7 +303,7 @@ class BatchWriter:
 
     def _pressed(self) -> bool:
         try:
-            return is_pressed(self._store, self._names.ledger)
+            return self._requests.is_long or is_pressed(self._store, self._names.ledger)
         except SiltstoneError:  # it ends; the change is durable all the same
             return True
 
@@ -314,10 +318,10 @@ class BatchWriter:
             return
         self._found = None
         if self._filling is not None:
-            self._requests.extendleft(reversed(self._filling.waiting))
+            self._requests.put_back(self._filling.waiting)
             self._filling = None
         if self._is_to_repeat(error):
-            self._requests.extendleft(reversed(batch.waiting))
+            self._requests.put_back(batch.waiting)
             return
         _log.warning("a batch of keyspace %s failed: %s", self._names.name, error)
         told = self._told(error)

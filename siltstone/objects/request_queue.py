@@ -1,0 +1,151 @@
+"""Requests that wait for a batch, in the order of their calls, and a bound on what they hold.
+
+Those beyond the bound stand in line, as appends do under back-pressure: until there is room, or
+their time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from siltstone.core.constants import KIB, MIB
+from siltstone.core.errors import BackPressureError
+from siltstone.objects.changes import PutRequest
+
+if TYPE_CHECKING:
+    from siltstone.objects.batch import Waiting
+
+QUEUE_BYTES: Final = 64 * MIB
+"""What requests may hold that wait for a batch: the next eight frames. More makes nothing faster,
+and is lost with the process."""
+
+REQUEST_BYTES: Final = KIB
+"""About what a request takes in addition to its value and its metadata."""
+
+
+class _InLine(NamedTuple):
+    """A request for which there was no room, its bytes, and until when it waits for that."""
+
+    waiting: Waiting
+    size: int
+    due_s: float
+
+
+class RequestQueue:
+    """Requests of one keyspace, oldest first. Used on the loop of its store.
+
+    Args:
+        keyspace: its name, for messages.
+        deadline_s: how long a request stands in line.
+        bound: bytes with which no more is taken, at least 1.
+
+    Attributes:
+        held_bytes: bytes of the requests that were taken and are in no batch.
+    """
+
+    def __init__(self, keyspace: str, deadline_s: float, bound: int = QUEUE_BYTES) -> None:
+        self._keyspace = keyspace
+        self._deadline_s = deadline_s
+        self._bound = bound
+        self._taken: deque[Waiting] = deque()
+        self._line: deque[_InLine] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self.held_bytes = 0
+
+    def __len__(self) -> int:
+        """How many were taken; none of them only when none is in line."""
+        return len(self._taken)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return chain(self._taken, (each.waiting for each in self._line))
+
+    @property
+    def first(self) -> Waiting:
+        """The oldest; there is one."""
+        return self._taken[0]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether requests wait for room, or will soon: three quarters of the bound are held."""
+        return 4 * self.held_bytes >= 3 * self._bound
+
+    def append(self, waiting: Waiting) -> None:
+        """Take a request, or let it stand in line.
+
+        Its future fails with ``BackPressureError`` when there is no room in time.
+        """
+        size = request_bytes(waiting)
+        if self.held_bytes < self._bound:  # then there is no line
+            self._taken.append(waiting)
+            self.held_bytes += size
+            return
+        due_s = asyncio.get_running_loop().time() + self._deadline_s
+        self._line.append(_InLine(waiting, size, due_s))
+        if self._timer is None:
+            self._wait()
+
+    def popleft(self) -> Waiting:
+        """Give the oldest away, which makes room."""
+        waiting = self._taken.popleft()
+        self.held_bytes -= request_bytes(waiting)
+        if self._line:
+            self._let_in()
+        return waiting
+
+    def put_back(self, waiting: Sequence[Waiting]) -> None:
+        """Take requests again, in their order, before all others; they had their place already."""
+        self._taken.extendleft(reversed(waiting))
+        self.held_bytes += sum(map(request_bytes, waiting))
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._taken.clear()
+        self._line.clear()
+        self.held_bytes = 0
+        self._wait()
+
+    def _let_in(self) -> None:
+        while self._line and self.held_bytes < self._bound:
+            waiting, size, _ = self._line.popleft()
+            if not waiting.future.done():  # else its caller went away
+                self._taken.append(waiting)
+                self.held_bytes += size
+        self._wait()
+
+    def _wait(self) -> None:
+        """Wake when the time of the first in line is over; those after it have more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._line:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(self._line[0].due_s, self._refuse_late)
+
+    def _refuse_late(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        while self._line and self._line[0].due_s <= now_s:
+            future = self._line.popleft().waiting.future
+            if not future.done():
+                future.set_exception(self._refusal())
+                future.exception()  # a caller that went away has heard it
+        self._wait()
+
+    def _refusal(self) -> BackPressureError:
+        return BackPressureError(
+            "requests of a keyspace stay at their bound",
+            keyspace=self._keyspace,
+            bound=self._bound,
+            deadline_s=self._deadline_s,
+        )
+
+
+def request_bytes(waiting: Waiting) -> int:
+    """About how many bytes of memory a request holds."""
+    request = waiting.request
+    if type(request) is PutRequest:
+        return REQUEST_BYTES + len(request.value) + len(request.metadata)
+    return REQUEST_BYTES
