@@ -98,6 +98,10 @@ class CompactionView:
             return header if retains or self._has_older(header.sqn) else None
         return _without_value(header, ValueKind.KEY_DELTA) if retains else None
 
+    def may_free(self, row: ManifestRow) -> bool:
+        """Whether what compaction kept of a segment without a value may be needless by now."""
+        return bool(row.kept) and not self._has_older(row.first_sqn)
+
     def _strategy(self, header: RecordHeader) -> Strategy:
         return self.tags.get(header.key.tag.decode(), Strategy.RECOVR)
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SegmentTruncatedError
+from siltstone.core.errors import (
+    CorruptDataError,
+    SegmentNotFoundError,
+    SegmentTruncatedError,
+    SnapshotExpiredError,
+)
 from siltstone.objects.folds import Found, HeadRange, heads
 from siltstone.objects.ledger import manifest_of
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import ObjectHead, StoredObject, lost
 from siltstone.objects.records.head import Head, decode_head
 from siltstone.objects.records.keys import STATE, head_key
-from siltstone.objects.records.space_rows import ValueStatus, decode_state
+from siltstone.objects.records.space_rows import ManifestRow, ValueStatus, decode_state
 
 if TYPE_CHECKING:
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.snapshots import HeldLedger
     from siltstone.objects.space_parts import SpaceParts
+    from siltstone.objects.value_log import FoundHeader
     from siltstone.store.handles.async_table import AsyncTableSnapshot
 
 
@@ -71,7 +77,7 @@ class Moment:
         for row in (await self.manifest()).rows:
             is_active = row.status is ValueStatus.ACTIVE
             length = active.length if is_active else row.length
-            async for page in self.parts.values.headers(row, length):
+            async for page in self._headers(row, length):
                 found = []
                 for each in page:
                     header = each.header
@@ -81,6 +87,29 @@ class Moment:
                     if head is not None and head.sqn == header.sqn and which.has(head, now_s):
                         found.append((header.key, head))
                 yield found
+
+    async def _headers(self, row: ManifestRow, length: int) -> AsyncIterator[list[FoundHeader]]:
+        try:
+            async for page in self.parts.values.headers(row, length):
+                yield page
+        except (SegmentNotFoundError, SegmentTruncatedError) as error:
+            await self._check_named(row, error)
+            raise
+
+    async def _check_named(self, row: ManifestRow | None, error: Exception) -> None:
+        """Tell a segment that is lost from one that the owner of the store compacted meanwhile.
+
+        It does not know of the snapshots of other processes.
+
+        Raises:
+            SnapshotExpiredError: it was compacted.
+        """
+        if row is None or row.number not in (await self.parts.manifest.now()).numbers:
+            raise SnapshotExpiredError(
+                "value segment was deleted that the snapshot needs",
+                table=self.parts.names.ledger,
+                version=self.version,
+            ) from error
 
     async def manifest(self) -> Manifest:
         """The value segments."""
@@ -99,11 +128,17 @@ class Moment:
         return head if head.is_visible(self.now_s) else None
 
     async def read(self, found: Found) -> StoredObject:
-        """Read the value of an object. Raises ``LostObjectError``."""
+        """Read the value of an object.
+
+        Raises:
+            LostObjectError: it is damaged or gone.
+            SnapshotExpiredError: the owner of the store, another process, deleted its segment.
+        """
         key, head = found
         try:
             value = await self.parts.values.value(key, head, await self.manifest())
         except (SegmentNotFoundError, SegmentTruncatedError) as error:
+            await self._check_named((await self.manifest()).row_of(head.sqn), error)
             where = self.parts.names.value_segment(head.number)
             raise lost(key, head, where, str(error)) from error
         return StoredObject(head=ObjectHead(key, head), value=value)

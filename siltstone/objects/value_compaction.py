@@ -45,6 +45,7 @@ from siltstone.objects.records.space_rows import (
     encode_manifest_row,
     encode_task,
 )
+from siltstone.objects.records.value_record import ValueKind
 from siltstone.objects.scores import RUN_MAX, ValueUse, best_run
 from siltstone.objects.value_segments import RollLimits
 from siltstone.store.handles.async_table import pages_of
@@ -165,11 +166,27 @@ class ValueCompaction:
         groups: list[list[ValueUse]] = [[]]
         for row, size in zip(manifest, live, strict=True):
             if row.status is ValueStatus.SEALED and await self._is_flushed(row):
-                needed = min(row.length, size + row.kept)
+                needed = min(row.length, size + await self._kept(row, manifest))
                 groups[-1].append(ValueUse(row.number, row.length, needed))
             else:
                 groups.append([])
         return [group for group in groups if group]
+
+    async def _kept(self, row: ManifestRow, manifest: Sequence[ManifestRow]) -> int:
+        """Bytes of the records without a value that compaction would keep again."""
+        view = self._view(manifest, [row])
+        if not view.may_free(row):
+            return row.kept
+        size = 0
+        async for page in self._space.values.headers(row, row.length):
+            for header in (each.header for each in page):
+                if header.kind is not ValueKind.STANDARD and view.fate(header, None) is not None:
+                    size += header.record_length
+        return size
+
+    def _view(self, manifest: Sequence[ManifestRow], run: Sequence[ManifestRow]) -> CompactionView:
+        others = tuple(row for row in manifest if row not in run)
+        return CompactionView(tags=self._space.space.tags, others=others)
 
     async def _is_flushed(self, row: ManifestRow) -> bool:
         info = await self._store.segment(self._names.value_segment(row.number)).info()
@@ -180,10 +197,7 @@ class ValueCompaction:
     async def _planned(
         self, manifest: Sequence[ManifestRow], run: Sequence[ManifestRow]
     ) -> list[PlannedSegment]:
-        view = CompactionView(
-            tags=self._space.space.tags,
-            others=tuple(row for row in manifest if row not in run),
-        )
+        view = self._view(manifest, run)
         planned = [PlannedSegment()]
         for row in run:
             async for page in self._space.values.headers(row, row.length):

@@ -255,6 +255,32 @@ async def test_a_tombstone_stays_while_an_older_segment_may_have_its_object(
         assert await keyspace.get("b", "gone") is None
 
 
+async def test_tombstones_that_nothing_needs_any_more_give_their_segment_back(
+    tmp_path: Path,
+) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
+        gone = [f"gone{number}" for number in range(5)]
+        kept = [f"k{number}" for number in range(15)]
+        for key in gone:
+            await keyspace.put("b", key, b"")
+        for key in kept:
+            await keyspace.put("b", key, b"v" * 100)
+        for key in gone:
+            await keyspace.delete("b", key)
+        for _ in range(60):
+            await keyspace.put("b", "other", b"v" * 100)
+        assert await compacted(keyspace, space, store)
+        assert {(ValueKind.TOMBSTONE, key) for key in gone} <= set(await kinds(space))
+        for key in kept:
+            await keyspace.put("b", key, b"newer" * 20)
+        for _ in range(20):
+            await keyspace.put("b", "other", b"v" * 100)
+        assert await compacted(keyspace, space, store)
+        assert not [key for _, key in await kinds(space) if key in gone]
+        assert await keyspace.get("b", "gone1") is None
+        assert set(await values_of(keyspace)) == {*kept, "other"}
+
+
 async def test_a_tag_that_retains_keeps_the_headers_and_is_not_compacted_for_ever(
     tmp_path: Path,
 ) -> None:
