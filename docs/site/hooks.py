@@ -60,6 +60,7 @@ MODULES: Final = {
             "siltstone.objects.object_views.StoredObject",
             "siltstone.objects.batches.PutResult",
             "siltstone.objects.value_compaction.CompactionReport",
+            "siltstone.objects.value_compaction.DroppedObject",
         ),
     ),
     "events": (

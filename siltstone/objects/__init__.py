@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from siltstone.objects.object_views import ObjectHead as ObjectHead
     from siltstone.objects.object_views import StoredObject as StoredObject
     from siltstone.objects.value_compaction import CompactionReport as CompactionReport
+    from siltstone.objects.value_compaction import DroppedObject as DroppedObject
 
 __all__ = [
     "AsyncKeyspace",
     "AsyncKeyspaceSnapshot",
     "CompactionBusyError",
     "CompactionReport",
+    "DroppedObject",
     "Keyspace",
     "KeyspaceExistsError",
     "KeyspaceNameError",
@@ -65,6 +67,7 @@ _PLACES = {
     "AsyncKeyspace": "async_keyspace",
     "AsyncKeyspaceSnapshot": "async_snapshot",
     "CompactionReport": "value_compaction",
+    "DroppedObject": "value_compaction",
     "Keyspace": "keyspace",
     "KeyspaceSnapshot": "blocking_snapshot",
     "ObjectHead": "object_views",

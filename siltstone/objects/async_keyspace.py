@@ -224,21 +224,26 @@ class AsyncKeyspace(LivingHandle, AsyncFolds):
         """Return the key of an object of this keyspace. See ``SpaceParts.key_of``."""
         return self._space.parts.key_of(tag, bucket, key)
 
-    async def compact(self) -> CompactionReport:
+    async def compact(self, *, accept_loss: bool = False) -> CompactionReport:
         """Compact the value segments that are worth most, once; the report says what was done.
 
         What is still needed of up to eight neighbouring segments is written once more, straight to
         long-term storage, and the old ones are deleted when no snapshot needs them. A repeat goes
-        on; when nothing is worth it the report has no ``run``.
+        on; when nothing is worth it the report has no ``run``. Segments of which a needed record is
+        damaged or gone are left as they are, and named as ``unreadable``.
+
+        Args:
+            accept_loss: delete objects whose values are damaged or gone in such segments, and
+                compact the rest; the report names them. Where no headers can be read, nothing tells
+                what is lost, and the segment stays as it is.
 
         Raises:
             CompactionBusyError: one is running.
-            CorruptDataError, LostDataError: a record that is needed is damaged or gone; nothing
-                was changed.
+            CorruptDataError: rows are damaged; nothing was changed.
             ChunkError: long-term storage refused, or did not answer; nothing was changed.
             OutcomeUnknownError: the log failed; it may or may not have taken place.
         """
-        return await self._space.compact()
+        return await self._space.compact(accept_loss=accept_loss)
 
     # --- folds ------------------------------------------------------------------------------------
 

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from siltstone.core.errors import (
+    CorruptDataError,
+    OffsetError,
+    SegmentNotFoundError,
+    SegmentTruncatedError,
+    SiltstoneError,
+)
 from siltstone.objects.records.footer import HeaderNote, note_of
 from siltstone.objects.records.head import Head
 from siltstone.objects.records.space_rows import ManifestRow, Strategy
 from siltstone.objects.records.value_record import RecordHeader, ValueKind, encode_header
 from siltstone.objects.value_log import FoundHeader
+
+UNREADABLE: Final = (CorruptDataError, OffsetError, SegmentNotFoundError, SegmentTruncatedError)
+"""What a read of a value segment raises whose bytes are damaged or gone."""
+
+
+class UnreadableSegmentError(Exception):
+    """What is needed of a value segment is damaged or gone.
+
+    Attributes:
+        number: of the segment.
+    """
+
+    def __init__(self, number: int, reason: SiltstoneError) -> None:
+        super().__init__(f"value segment {number}: {reason}")
+        self.number = number
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +119,11 @@ class CompactionView:
             return _without_value(header, ValueKind.TOMBSTONE) if stays else None
         if header.kind is ValueKind.TOMBSTONE:
             return header if retains or self._has_older(header.sqn) else None
+        return _without_value(header, ValueKind.KEY_DELTA) if retains else None
+
+    def rest(self, header: RecordHeader) -> RecordHeader | None:
+        """The header of what stays of a record whose value is lost; ``None`` when nothing does."""
+        retains = self._strategy(header) is Strategy.RETAIN
         return _without_value(header, ValueKind.KEY_DELTA) if retains else None
 
     def may_free(self, row: ManifestRow) -> bool:

@@ -117,9 +117,9 @@ class Keyspace(LivingHandle, Folds):
         """Remove now what has expired. See ``AsyncKeyspace.reap``."""
         return self._loop.run(self._keyspace.reap())
 
-    def compact(self) -> CompactionReport:
+    def compact(self, *, accept_loss: bool = False) -> CompactionReport:
         """Compact the value segments that are worth most. See ``AsyncKeyspace.compact``."""
-        return self._loop.run(self._keyspace.compact())
+        return self._loop.run(self._keyspace.compact(accept_loss=accept_loss))
 
     # --- folds ------------------------------------------------------------------------------------
 

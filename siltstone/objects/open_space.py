@@ -79,7 +79,9 @@ class OpenSpace(AsyncClosing):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def compact(self, run_max: int = RUN_MAX) -> CompactionReport:
+    async def compact(
+        self, run_max: int = RUN_MAX, *, accept_loss: bool = False
+    ) -> CompactionReport:
         """Compact the value segments that are worth most, once. See ``ValueCompaction.run``.
 
         Raises:
@@ -95,7 +97,7 @@ class OpenSpace(AsyncClosing):
                 target = await own_target(parts.store)
                 try:
                     compaction = ValueCompaction(parts, batches, held.taken, self._limits)
-                    report = await compaction.run(target, run_max)
+                    report = await compaction.run(target, run_max, accept_loss=accept_loss)
                 finally:
                     await off_loop(target.close)
             finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,6 +54,21 @@ def best_run(
                 if score > best_score:
                     best, best_score = run, score
     return best
+
+
+def without(
+    segments: Sequence[Sequence[ValueUse]], numbers: Collection[int]
+) -> list[list[ValueUse]]:
+    """Return the groups without segments of these numbers; those next to them are no neighbours."""
+    found: list[list[ValueUse]] = []
+    for group in segments:
+        found.append([])
+        for one in group:
+            if one.number in numbers:
+                found.append([])
+            else:
+                found[-1].append(one)
+    return [group for group in found if group]
 
 
 def _target(length: int, run_max: int) -> float:

@@ -8,28 +8,24 @@ gone is found again by its SQN.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Final
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from siltstone.container.models.imports import ImportOutput, ImportTicket
 from siltstone.container.models.segments import Operation, Put, Remove, VersionIs
-from siltstone.core.constants import MIB
-from siltstone.core.environment import Pool
 from siltstone.core.errors import (
     ConditionFailedError,
     CorruptDataError,
     SegmentNotFoundError,
     SiltstoneError,
 )
-from siltstone.objects.compaction_plan import CompactionView, PlannedSegment
+from siltstone.objects.changes import DeleteRequest, name_text
+from siltstone.objects.compaction_plan import CompactionView, PlannedSegment, UnreadableSegmentError
 from siltstone.objects.ledger import manifest_of
-from siltstone.objects.records.footer import encode_footer
 from siltstone.objects.records.head import decode_head
 from siltstone.objects.records.keys import (
-    HEAD,
     STATE,
     TASK,
     head_key,
@@ -45,10 +41,11 @@ from siltstone.objects.records.space_rows import (
     encode_manifest_row,
     encode_task,
 )
-from siltstone.objects.records.value_record import ValueKind
-from siltstone.objects.scores import RUN_MAX, ValueUse, best_run
+from siltstone.objects.records.value_record import RecordHeader
+from siltstone.objects.scores import RUN_MAX, best_run, without
+from siltstone.objects.segment_copy import SegmentCopy
 from siltstone.objects.value_segments import RollLimits
-from siltstone.store.handles.async_table import pages_of
+from siltstone.objects.value_uses import ValueUses
 from siltstone.store.handles.import_writer import ImportWriter
 
 if TYPE_CHECKING:
@@ -57,10 +54,23 @@ if TYPE_CHECKING:
     from siltstone.store.handles.async_table import AsyncTableSnapshot
     from siltstone.store.handles.import_writer import ImportTarget
 
-READ_BYTES: Final = 4 * MIB
-"""Read at a time, and held in memory."""
+_log = logging.getLogger(__name__)
 
-_POOL: Final = Pool(name="siltstone-value-compaction", threads=1)
+
+class DroppedObject(NamedTuple):
+    """An object whose value was damaged or gone, and that was deleted for that.
+
+    Attributes:
+        tag: of its kind.
+        bucket: of the object.
+        key: its name in the bucket.
+        sqn: number of the change whose value it was.
+    """
+
+    tag: str
+    bucket: str
+    key: str
+    sqn: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +85,10 @@ class CompactionReport:
         records: how many records the run had.
         kept: how many of them there are now, with those that lost their value.
         kept_bytes: bytes of these.
+        unreadable: numbers of value segments that are worth it and were left as they are, since
+            what is needed of them is damaged or gone.
+        dropped: objects that were deleted, since their values are damaged or gone; only where that
+            was accepted.
     """
 
     run: tuple[int, ...] = ()
@@ -84,6 +98,8 @@ class CompactionReport:
     records: int = 0
     kept: int = 0
     kept_bytes: int = 0
+    unreadable: tuple[int, ...] = ()
+    dropped: tuple[DroppedObject, ...] = ()
 
 
 class ValueCompaction:
@@ -109,42 +125,93 @@ class ValueCompaction:
         self._limits = limits
         self._store = space.store
         self._names = space.names
+        self._uses = ValueUses(space, ledger)
 
-    async def run(self, target: ImportTarget, run_max: int = RUN_MAX) -> CompactionReport:
-        """Compact the run that is worth most, if any is.
+    async def run(
+        self,
+        target: ImportTarget,
+        run_max: int = RUN_MAX,
+        *,
+        accept_loss: bool = False,
+        skip: Collection[int] = (),
+    ) -> CompactionReport:
+        """Compact the run that is worth most, if any is, of those that can be read.
 
         Args:
             target: takes the new bytes.
             run_max: most neighbouring segments of the run, at least 1.
+            accept_loss: delete objects whose values are damaged or gone, and go on. A segment of
+                which the headers cannot be read is left as it is all the same: nothing tells
+                which objects it ends.
+            skip: numbers of segments that are known to be unreadable.
 
         Raises:
-            CorruptDataError, LostDataError: a record that is needed is damaged or gone; nothing
-                was changed.
+            CorruptDataError: rows are damaged; nothing was changed.
             ChunkError: long-term storage refused, or did not answer; nothing was changed.
             ConditionFailedError: something else changed the value segments; nothing was changed.
             OutcomeUnknownError: the log failed; it may or may not have taken place.
         """
         await delete_unnamed(self._space)  # what one before made without knowing its outcome
         manifest = await manifest_of(self._ledger.scan, where=self._names.name)
-        uses = await self._uses(manifest)
-        chosen = {use.number for use in best_run(uses, run_max=run_max)}
-        if not chosen:
-            return CompactionReport()
-        run = [row for row in manifest if row.number in chosen]
+        uses = await self._uses.of(manifest)
+        unreadable: set[int] = set(skip)
+        while True:
+            best = best_run(without(uses, unreadable), run_max=run_max)
+            chosen = {use.number for use in best}
+            if not chosen:
+                return CompactionReport(unreadable=tuple(sorted(unreadable)))
+            run = [row for row in manifest if row.number in chosen]
+            try:
+                report = await self._compacted(target, manifest, run, accept_loss=accept_loss)
+            except UnreadableSegmentError as error:
+                # Each pass leaves out one more, so this ends.
+                unreadable.add(error.number)
+                _log.warning("keyspace %s is not compacted whole: %s", self._names.name, error)
+            else:
+                return replace(report, unreadable=tuple(sorted(unreadable)))
+
+    async def _compacted(
+        self,
+        target: ImportTarget,
+        manifest: Sequence[ManifestRow],
+        run: Sequence[ManifestRow],
+        *,
+        accept_loss: bool,
+    ) -> CompactionReport:
+        view = self._uses.view(manifest, run)
         as_of = await self._sqn() - 1
-        planned = await self._planned(manifest, run)
+        planned = await self._planned(view, run)
         numbers = [await self._batches.number() for _ in planned]
-        rows = await self._write(target, planned, numbers, as_of)
-        await self._switch(run, [row for row, _ in rows])
+        rest = view.rest if accept_loss else None
+        rows, lost = await self._write(target, planned, numbers, as_of, rest)
+        dropped = [each for header in lost for each in await self._drop(header)]
+        await self._switch(run, rows)
         return CompactionReport(
             run=tuple(row.number for row in run),
-            made=tuple(numbers),
+            made=tuple(row.number for row in rows),
             read_bytes=sum(row.length for row in run),
-            written_bytes=sum(size for _, size in rows),
+            written_bytes=sum(row.footer_end for row in rows),
             records=sum(row.records for row in run),
-            kept=sum(row.records for row, _ in rows),
-            kept_bytes=sum(row.length for row, _ in rows),
+            kept=sum(row.records for row in rows),
+            kept_bytes=sum(row.length for row in rows),
+            dropped=tuple(dropped),
         )
+
+    async def _drop(self, header: RecordHeader) -> list[DroppedObject]:
+        """Delete an object whose value is lost, unless it was changed meanwhile."""
+        key = header.key
+        request = DeleteRequest(key=key, expected=header.sqn)
+        try:
+            sqn = await self._batches.delete(request)
+        except ConditionFailedError:
+            return []
+        if sqn is None:
+            return []
+        found = DroppedObject(
+            name_text(key.tag), name_text(key.bucket), name_text(key.key), header.sqn
+        )
+        _log.warning("an object was dropped, its value is lost: %s", found)
+        return [found]
 
     async def _sqn(self) -> int:
         found = await self._ledger.get(STATE)
@@ -152,55 +219,14 @@ class ValueCompaction:
             raise CorruptDataError("keyspace has no state", where=self._names.name)
         return decode_state(found.value, where=self._names.name).next_sqn
 
-    # --- choosing ---------------------------------------------------------------------------------
-
-    async def _uses(self, manifest: Sequence[ManifestRow]) -> list[list[ValueUse]]:
-        """How much of each segment is needed, in groups of neighbours that may be compacted."""
-        firsts = [row.first_sqn for row in manifest]
-        live = [0] * len(manifest)
-        async for page in pages_of(self._ledger, HEAD, bytes((HEAD[0] + 1,))):
-            for row_key, found in page:
-                head = decode_head(found.value, where=row_key.hex())
-                live[bisect_right(firsts, head.sqn) - 1] += head.length
-            await asyncio.sleep(0)
-        groups: list[list[ValueUse]] = [[]]
-        for row, size in zip(manifest, live, strict=True):
-            if row.status is ValueStatus.SEALED and await self._is_flushed(row):
-                needed = min(row.length, size + await self._kept(row, manifest))
-                groups[-1].append(ValueUse(row.number, row.length, needed))
-            else:
-                groups.append([])
-        return [group for group in groups if group]
-
-    async def _kept(self, row: ManifestRow, manifest: Sequence[ManifestRow]) -> int:
-        """Bytes of the records without a value that compaction would keep again."""
-        view = self._view(manifest, [row])
-        if not view.may_free(row):
-            return row.kept
-        size = 0
-        async for page in self._space.values.headers(row, row.length):
-            for header in (each.header for each in page):
-                if header.kind is not ValueKind.STANDARD and view.fate(header, None) is not None:
-                    size += header.record_length
-        return size
-
-    def _view(self, manifest: Sequence[ManifestRow], run: Sequence[ManifestRow]) -> CompactionView:
-        others = tuple(row for row in manifest if row not in run)
-        return CompactionView(tags=self._space.space.tags, others=others)
-
-    async def _is_flushed(self, row: ManifestRow) -> bool:
-        info = await self._store.segment(self._names.value_segment(row.number)).info()
-        return info.flushed_length >= row.footer_end
-
     # --- planning ---------------------------------------------------------------------------------
 
     async def _planned(
-        self, manifest: Sequence[ManifestRow], run: Sequence[ManifestRow]
+        self, view: CompactionView, run: Sequence[ManifestRow]
     ) -> list[PlannedSegment]:
-        view = self._view(manifest, run)
         planned = [PlannedSegment()]
         for row in run:
-            async for page in self._space.values.headers(row, row.length):
+            async for page in self._uses.headers(row):
                 for found in page:
                     header = found.header
                     row_key = head_key(header.key)
@@ -231,65 +257,39 @@ class ValueCompaction:
         planned: Sequence[PlannedSegment],
         numbers: Sequence[int],
         as_of: int,
-    ) -> list[tuple[ManifestRow, int]]:
-        """Import the new segments; return their rows, with the bytes that each has."""
+        rest: Callable[[RecordHeader], RecordHeader | None] | None,
+    ) -> tuple[list[ManifestRow], list[RecordHeader]]:
+        """Import the new segments; return their rows, and the headers whose values are lost."""
         if not planned:
-            return []
+            return [], []
         names = [self._names.value_segment(number) for number in numbers]
         ticket = await self._store.open_import(names[0], names[0])
         try:
-            outputs, rows = [], []
+            outputs: list[ImportOutput] = []
+            rows: list[ManifestRow] = []
+            lost: list[RecordHeader] = []
             for each, number, name in zip(planned, numbers, names, strict=True):
-                output, end = await self._imported(target, ticket, each, name, as_of)
-                outputs.append(output)
-                row = ManifestRow(
-                    number=number,
-                    status=ValueStatus.SEALED,
-                    first_sqn=each.notes[0].sqn,
-                    last_sqn=each.notes[-1].sqn,
-                    length=each.length,
-                    records=len(each.notes),
-                    footer_end=end,
-                    as_of=as_of,
-                    kept=each.kept,
-                )
-                rows.append((row, end))
-            await self._store.commit_import(ticket, outputs)
+                writer = ImportWriter(target, ticket, partition=0, attempt=0)
+                copy = SegmentCopy(self._space, writer, rest)
+                output = await copy.write(each, name, as_of)
+                lost += copy.lost
+                if output is not None:
+                    outputs.append(output)
+                    rows.append(_made_row(number, copy, as_of))
+            if outputs:
+                await self._store.commit_import(ticket, outputs)
+            else:
+                await self._abort(ticket)
         except BaseException:
             await asyncio.shield(self._abort(ticket))
             raise
-        return rows
+        return rows, lost
 
     async def _abort(self, ticket: ImportTicket) -> None:
         try:
             await self._store.abort_import(ticket)
         except SiltstoneError:
             return  # it expires by itself
-
-    async def _imported(
-        self,
-        target: ImportTarget,
-        ticket: ImportTicket,
-        planned: PlannedSegment,
-        name: str,
-        as_of: int,
-    ) -> tuple[ImportOutput, int]:
-        run = partial(self._store.environment.run_blocking, _POOL)
-        writer = ImportWriter(target, ticket, partition=0, attempt=0)
-        for part in planned.parts:
-            if isinstance(part, bytes):
-                writer.write(part)
-                continue
-            segment = self._store.segment(self._names.value_segment(part.number))
-            for start in range(part.start, part.end, READ_BYTES):
-                data = await segment.read(start, min(READ_BYTES, part.end - start))
-                await run(partial(writer.write, data))
-        footer = await run(
-            partial(encode_footer, planned.notes, start=planned.length, as_of=as_of, where=name)
-        )
-        await run(partial(writer.write, footer))
-        chunks = await run(writer.finish)
-        return ImportOutput(segment=name, chunks=chunks), planned.length + len(footer)
 
     async def _switch(self, run: Sequence[ManifestRow], made: Sequence[ManifestRow]) -> None:
         """Let the manifest name the new segments; the old ones are to be deleted."""
@@ -311,6 +311,22 @@ class ValueCompaction:
             await delete_unnamed(self._space)
             raise
         await self._space.manifest.now()
+
+
+def _made_row(number: int, copy: SegmentCopy, as_of: int) -> ManifestRow:
+    """The row of a segment that was written."""
+    written = copy.written
+    return ManifestRow(
+        number=number,
+        status=ValueStatus.SEALED,
+        first_sqn=written.notes[0].sqn,
+        last_sqn=written.notes[-1].sqn,
+        length=written.length,
+        records=len(written.notes),
+        footer_end=copy.footer_end,
+        as_of=as_of,
+        kept=written.kept,
+    )
 
 
 async def do_tasks(space: SpaceParts) -> int:

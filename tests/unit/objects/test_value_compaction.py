@@ -10,9 +10,8 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import ChunkUnavailableError, ConditionFailedError
-from siltstone.objects import AsyncKeyspace, CompactionBusyError, LostObjectError
+from siltstone.objects import AsyncKeyspace, CompactionBusyError
 from siltstone.objects.open_space import OpenSpace
-from siltstone.objects.records.keys import ObjectKey
 from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
 from siltstone.objects.records.value_record import ValueKind
 from siltstone.objects.value_compaction import ValueCompaction, do_tasks
@@ -22,7 +21,6 @@ from tests.support.objects.small_segments import (
     store_for_keyspaces,
     values_of,
 )
-from tests.support.stores import chunk_path, flip
 
 VALUES = f"objects/{{{NAME}}}/values/"
 
@@ -143,32 +141,6 @@ async def test_a_second_one_is_refused_while_one_runs(tmp_path: Path) -> None:
             await keyspace.compact()
         assert (await first).run
         assert (await keyspace.compact()) is not None
-
-
-async def test_a_damaged_value_that_is_needed_leaves_everything_as_it_is(tmp_path: Path) -> None:
-    folder = store_for_keyspaces(tmp_path)
-    async with small_keyspace(folder) as (store, keyspace, space):
-        for number in range(100):
-            key = "kept" if number == 3 else f"k{number % 5}"
-            await keyspace.put("b", key, b"%d" % number * 50)
-        await settled(space)
-        await store.flush()
-        head = await space.parts.ledger.head(ObjectKey(b"o", b"b", b"kept"))
-        assert head is not None
-        damaged = head.offset + head.length - 10
-        chunks = [each async for each in store.segment(f"{VALUES}{head.number:08}").chunks()]
-        (chunk,) = [each for each in chunks if each.start <= damaged < each.start + each.length]
-    flip(chunk_path(folder, chunk.chunk), chunk.chunk_offset + damaged - chunk.start)
-    async with small_keyspace(folder) as (store, keyspace, space):
-        before = await settled(space)
-        with pytest.raises(siltstone.CorruptDataError):
-            await keyspace.compact()
-        assert await settled(space) == before
-        with pytest.raises(LostObjectError, match="kept"):
-            await keyspace.get("b", "kept")
-        seen = await keyspace.get("b", "k4")
-        assert seen is not None
-        assert seen.value == b"99" * 50
 
 
 async def test_what_a_failed_one_imported_is_deleted(
