@@ -204,6 +204,11 @@ COLLECTION_PARTS: Final = _gauge(
     "collection_parts", "parts of the newest state that this process knows", "collection"
 )
 
+# Keyspaces, as the process has them open; ``container`` is that of their segments.
+OBJECTS_LOST: Final = _counter(
+    "objects_lost", "reads that found a value damaged or gone", "keyspace"
+)
+
 METRICS: Final[tuple[Metric, ...]] = tuple(
     value for value in dict(vars()).values() if isinstance(value, Metric)
 )

@@ -164,7 +164,8 @@ class AsyncFolds(ABC):
             until: changed before this time.
 
         Raises what ``heads`` does, and:
-            LostObjectError: a value is damaged or gone.
+            LostObjectError: a value is damaged or gone; with ``objects.lost: missing`` such an
+                object is left out.
             ValueError: no such order.
         """
         if order not in ("key", "sqn"):
@@ -175,7 +176,8 @@ class AsyncFolds(ABC):
             values = read_ahead(pages, moment.read)
             async with aclosing(values):
                 async for each in values:
-                    yield each
+                    if each is not None:
+                        yield each
 
     async def indexed(
         self,

@@ -21,6 +21,7 @@ from siltstone.objects.changes import (
     check_expected,
     put_request,
 )
+from siltstone.objects.errors import LostObjectError
 from siltstone.objects.moment import Moment
 from siltstone.objects.object_views import READS_MAX, ObjectHead, StoredObject, lost
 from siltstone.objects.open_space import OpenSpace
@@ -148,26 +149,61 @@ class AsyncKeyspace(LivingHandle, AsyncFolds):
         )
         return self._space.batches.delete(request)
 
-    async def head(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> ObjectHead | None:
+    async def head(
+        self, bucket: Name, key: Name, *, tag: str = STANDARD, check: bool = False
+    ) -> ObjectHead | None:
         """Return what is known of an object, ``None`` when it is absent or has expired.
 
         It looks at one row, and at no value.
+
+        Args:
+            bucket: of the object.
+            key: its name in the bucket.
+            tag: of its kind.
+            check: compare the head with the header of the record; the value is not read.
+
+        Raises:
+            LostObjectError: with ``check``, the record is damaged or gone; with ``objects.lost:
+                missing`` in the settings the answer is ``None``.
+            ChunkError: with ``check``, long-term storage refused, or did not answer.
         """
         found = self.key_of(tag, bucket, key)
         head = await self._visible(found)
+        if head is None:
+            return None
+        if not check:
+            return self.given(found, head)
+        try:
+            head = self.visible(await self._space.checks.check(found, head))
+        except LostObjectError as error:
+            self._parts.losses.tell(found, error)
+            return None
         return None if head is None else ObjectHead(found, head)
+
+    def given(self, found: ObjectKey, head: Head) -> ObjectHead:
+        """Give a head to a caller, on any thread; one in some is compared with its record."""
+        self._space.checks.sample(found, head)
+        return ObjectHead(found, head)
 
     async def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
         """Return an object with its value, ``None`` when it is absent or has expired.
 
         Raises:
-            LostObjectError: the value is damaged or gone.
+            LostObjectError: the value is damaged or gone; with ``objects.lost: missing`` in the
+                settings the answer is ``None``.
             ChunkError: long-term storage refused, or did not answer.
         """
         return await self.get_key(self.key_of(tag, bucket, key))
 
     async def get_key(self, found: ObjectKey) -> StoredObject | None:
         """``get`` of the object of a key of this keyspace."""
+        try:
+            return await self._stored(found)
+        except LostObjectError as error:
+            self._parts.losses.tell(found, error)
+            return None
+
+    async def _stored(self, found: ObjectKey) -> StoredObject | None:
         space = self._space.parts
         attempts = 0
         while (head := await self._visible(found)) is not None:

@@ -90,17 +90,20 @@ class Keyspace(LivingHandle, Folds):
         call = partial(self._keyspace.delete, bucket, key, tag=tag, expected=expected)
         return self._loop.run(awaited(call))
 
-    def head(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> ObjectHead | None:
+    def head(
+        self, bucket: Name, key: Name, *, tag: str = STANDARD, check: bool = False
+    ) -> ObjectHead | None:
         """Return what is known of an object, ``None`` when it is absent or has expired.
 
-        The row is read by this thread, as it is acknowledged at this moment.
+        The row is read by this thread, as it is acknowledged at this moment. See
+        ``AsyncKeyspace.head``.
         """
         self._loop.check_caller()
         found = self._keyspace.key_of(tag, bucket, key)
-        seen = self._keyspace.head_now(found)
+        seen = None if check else self._keyspace.head_now(found)
         if seen is None:
-            return self._loop.run(self._keyspace.head(bucket, key, tag=tag))
-        return None if seen[0] is None else ObjectHead(found, seen[0])
+            return self._loop.run(self._keyspace.head(bucket, key, tag=tag, check=check))
+        return None if seen[0] is None else self._keyspace.given(found, seen[0])
 
     def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
         """Return an object with its value, ``None`` when it is absent or has expired.

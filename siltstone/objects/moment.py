@@ -11,6 +11,7 @@ from siltstone.core.errors import (
     SegmentTruncatedError,
     SnapshotExpiredError,
 )
+from siltstone.objects.errors import LostObjectError
 from siltstone.objects.folds import Found, HeadRange, heads
 from siltstone.objects.ledger import manifest_of
 from siltstone.objects.manifest import Manifest
@@ -77,16 +78,28 @@ class Moment:
         for row in (await self.manifest()).rows:
             is_active = row.status is ValueStatus.ACTIVE
             length = active.length if is_active else row.length
-            async for page in self._headers(row, length):
-                found = []
-                for each in page:
-                    header = each.header
-                    if not which.covers(header.key):
-                        continue
-                    head = await self.head(header.key)
-                    if head is not None and head.sqn == header.sqn and which.has(head, now_s):
-                        found.append((header.key, head))
-                yield found
+            last = active.next_sqn - 1 if is_active else row.last_sqn
+            done = row.first_sqn - 1
+            try:
+                async for page in self._headers(row, length):
+                    found = []
+                    for header in (each.header for each in page):
+                        done = header.sqn
+                        if not which.covers(header.key):
+                            continue
+                        head = await self.head(header.key)
+                        if head is not None and head.sqn == done and which.has(head, now_s):
+                            found.append((header.key, head))
+                    yield found
+            except (CorruptDataError, SegmentNotFoundError, SegmentTruncatedError):
+                yield await self._between(which, done, last)
+
+    async def _between(self, which: HeadRange, done: int, last: int) -> list[Found]:
+        """The heads after an SQN, up to another one, where the value log does not tell them."""
+        found = [
+            each async for page in self.by_key(which) for each in page if done < each[1].sqn <= last
+        ]
+        return sorted(found, key=lambda each: each[1].sqn)
 
     async def _headers(self, row: ManifestRow, length: int) -> AsyncIterator[list[FoundHeader]]:
         try:
@@ -127,8 +140,8 @@ class Moment:
         head = decode_head(found.value, where=row_key.hex())
         return head if head.is_visible(self.now_s) else None
 
-    async def read(self, found: Found) -> StoredObject:
-        """Read the value of an object.
+    async def read(self, found: Found) -> StoredObject | None:
+        """Read the value of an object; ``None`` where it is lost and readers are told so.
 
         Raises:
             LostObjectError: it is damaged or gone.
@@ -140,5 +153,9 @@ class Moment:
         except (SegmentNotFoundError, SegmentTruncatedError) as error:
             await self._check_named((await self.manifest()).row_of(head.sqn), error)
             where = self.parts.names.value_segment(head.number)
-            raise lost(key, head, where, str(error)) from error
+            self.parts.losses.tell(key, lost(key, head, where, str(error)))
+            return None
+        except LostObjectError as error:
+            self.parts.losses.tell(key, error)
+            return None
         return StoredObject(head=ObjectHead(key, head), value=value)

@@ -14,7 +14,9 @@ from siltstone.core.errors import ClosedError, FencedError, ReadOnlyError, Silts
 from siltstone.objects.batches import BatchWriter
 from siltstone.objects.errors import CompactionBusyError
 from siltstone.objects.expiry import reap
+from siltstone.objects.head_checks import HeadChecks
 from siltstone.objects.ledger import Ledger
+from siltstone.objects.losses import Losses
 from siltstone.objects.manifest import LiveManifest
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.scores import RUN_MAX
@@ -29,12 +31,14 @@ from siltstone.objects.value_compaction import (
 )
 from siltstone.objects.value_log import ValueLog
 from siltstone.objects.value_segments import RollLimits, ValueSegments
+from siltstone.store.own_settings import keyspace_settings, metrics_of
 from siltstone.store.own_target import own_target
 from siltstone.store.system_table import close_before
 
 if TYPE_CHECKING:
     from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
+    from siltstone.store.settings.model import ObjectsSection
 
 
 _log = logging.getLogger(__name__)
@@ -50,14 +54,24 @@ class OpenSpace(AsyncClosing):
         parts: of the keyspace.
         found: what it was when it was opened.
         limits: when a value segment is full.
+        settings: how keyspaces are used.
 
     Attributes:
         parts: of the keyspace.
+        checks: compares heads with their records.
         closed: whether it was closed.
     """
 
-    def __init__(self, parts: SpaceParts, found: FoundSpace, limits: RollLimits) -> None:
+    def __init__(
+        self,
+        parts: SpaceParts,
+        found: FoundSpace,
+        limits: RollLimits,
+        settings: ObjectsSection,
+    ) -> None:
         self.parts = parts
+        self.checks = HeadChecks(parts, settings.head_checks, self._begin)
+        self._settings = settings
         self.closed = False
         self._limits = limits
         self._compacting = False
@@ -96,7 +110,13 @@ class OpenSpace(AsyncClosing):
             try:
                 target = await own_target(parts.store)
                 try:
-                    compaction = ValueCompaction(parts, batches, held.taken, self._limits)
+                    compaction = ValueCompaction(
+                        parts,
+                        batches,
+                        held.taken,
+                        self._limits,
+                        waste_retention_s=self._settings.waste_retention,
+                    )
                     report = await compaction.run(target, run_max, accept_loss=accept_loss)
                 finally:
                     await off_loop(target.close)
@@ -178,7 +198,10 @@ _open: WeakKeyDictionary[AsyncStore, _OpenSpaces] = WeakKeyDictionary()
 
 
 async def open_space(
-    store: AsyncStore, names: SpaceNames, limits: RollLimits | None = None
+    store: AsyncStore,
+    names: SpaceNames,
+    limits: RollLimits | None = None,
+    settings: ObjectsSection | None = None,
 ) -> OpenSpace:
     """Return the open keyspace of a store, which all its handles share.
 
@@ -186,6 +209,7 @@ async def open_space(
         store: of the keyspace; it closes the keyspace before it closes itself.
         names: of the keyspace.
         limits: when a value segment is full, if it is not open yet; ``None`` is the default.
+        settings: how keyspaces are used, likewise; ``None`` means by the settings of the store.
 
     Raises what ``find_space`` raises.
     """
@@ -195,6 +219,8 @@ async def open_space(
         if space is None or space.closed:
             found = await find_space(store, names)
             ledger = Ledger(store, names)
+            settings = settings or keyspace_settings(store)
+            metrics = metrics_of(store, names.ledger)
             parts = SpaceParts(
                 store=store,
                 names=names,
@@ -203,8 +229,10 @@ async def open_space(
                 manifest=LiveManifest(ledger, found.manifest),
                 values=ValueLog(store, names),
                 snapshots=LedgerSnapshots(store.table(names.ledger)),
+                losses=Losses(names.name, metrics, missing=settings.lost == "missing"),
             )
-            space = OpenSpace(parts, found, limits or RollLimits())
+            limits = limits or RollLimits(length=settings.value_segment)
+            space = OpenSpace(parts, found, limits, settings)
             close_before(store, space)
             if not store.read_only:
                 try:

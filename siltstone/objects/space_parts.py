@@ -10,6 +10,7 @@ from siltstone.objects.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from siltstone.objects.ledger import Ledger
+    from siltstone.objects.losses import Losses
     from siltstone.objects.manifest import LiveManifest
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.records.space_rows import Space
@@ -31,6 +32,7 @@ class SpaceParts:
         manifest: its value segments.
         values: reads them.
         snapshots: of its rows.
+        losses: what was found lost.
     """
 
     store: AsyncStore
@@ -40,6 +42,7 @@ class SpaceParts:
     manifest: LiveManifest
     values: ValueLog
     snapshots: LedgerSnapshots
+    losses: Losses
 
     def check_tag(self, tag: str) -> None:
         """Refuse a tag that the keyspace does not have. Raises ``UnsupportedError``."""

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from siltstone.container.models.imports import ImportOutput, ImportTicket
@@ -110,6 +111,7 @@ class ValueCompaction:
         batches: gives numbers to segments.
         ledger: as it is compacted by.
         limits: when a value segment is full.
+        waste_retention_s: how long what was replaced stays at least.
     """
 
     def __init__(
@@ -118,7 +120,10 @@ class ValueCompaction:
         batches: BatchWriter,
         ledger: AsyncTableSnapshot,
         limits: RollLimits,
+        *,
+        waste_retention_s: float = 0.0,
     ) -> None:
+        self._waste_retention_s = waste_retention_s
         self._space = space
         self._batches = batches
         self._ledger = ledger
@@ -296,12 +301,16 @@ class ValueCompaction:
         ledger = self._names.ledger
         conditions = []
         operations: list[Operation] = []
+        not_before_s = 0
+        if self._waste_retention_s:
+            now_s = max(0.0, self._store.environment.time())
+            not_before_s = ceil(now_s + self._waste_retention_s)
         for row in run:
             key = manifest_key(row.first_sqn)
             seen = await self._ledger.get(key)
             conditions.append(VersionIs(ledger, key, None if seen is None else seen.version))
             operations.append(Remove(ledger, key))
-            operations.append(Put(ledger, task_key(row.number), encode_task(0)))
+            operations.append(Put(ledger, task_key(row.number), encode_task(not_before_s)))
         operations += [
             Put(ledger, manifest_key(row.first_sqn), encode_manifest_row(row)) for row in made
         ]

@@ -29,8 +29,10 @@ from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
 from siltstone.objects.records.value_record import (
     FIXED_BYTES,
     RecordHeader,
+    check_change,
     decode_header,
     header_length,
+    length_of_header,
 )
 from siltstone.store.handles.self_checked import read_checked, read_checked_now
 
@@ -102,6 +104,21 @@ class ValueLog:
             segment = self._segment(number)
             check = partial(value_of_record, key, head, where=segment.name)
             return await read_checked(segment, offset, length, check)
+        except LostObjectError:
+            raise
+        except (CorruptDataError, OffsetError) as error:
+            raise lost(key, head, self._names.value_segment(number), str(error)) from error
+
+    async def check_header(self, key: ObjectKey, head: Head, manifest: Manifest) -> None:
+        """Compare the header of the record of an object with its head. Raises like ``value``."""
+        number, offset = head.number, head.offset
+        try:
+            if number not in manifest.numbers:
+                number, offset, _ = await self._place(head.sqn, manifest)
+            segment = self._segment(number)
+            length = length_of_header(key, head.entries, head.metadata)
+            check = partial(check_change, key, head.sqn, head.value_hash, where=segment.name)
+            await read_checked(segment, offset, length, check)
         except LostObjectError:
             raise
         except (CorruptDataError, OffsetError) as error:

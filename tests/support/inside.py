@@ -80,6 +80,11 @@ def space_tasks(space: OpenSpace) -> list[asyncio.Task[None]]:
     return [*space._tasks, *([] if space._run is None else [space._run])]
 
 
+def is_comparing(space: OpenSpace) -> bool:
+    """Whether a head is being compared with its record, after it was given to a caller."""
+    return space.checks._busy
+
+
 def watching(store: AsyncStore) -> asyncio.Task[None] | None:
     """What opens containers of a store again."""
     return store._watching

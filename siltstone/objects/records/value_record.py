@@ -93,14 +93,19 @@ class RecordHeader(NamedTuple):
     @property
     def length(self) -> int:
         """Bytes of the header with its sum."""
-        entries = sum(_ENTRY.size + len(field) + len(term) for field, term in self.entries)
-        return _HEADER_MIN + sum(map(len, self.key)) + entries + len(self.metadata)
+        return length_of_header(self.key, self.entries, self.metadata)
 
     @property
     def record_length(self) -> int:
         """Bytes of the record."""
         value = self.stored + _U32.size if self.kind is ValueKind.STANDARD else 0
         return self.length + value
+
+
+def length_of_header(key: ObjectKey, entries: tuple[IndexEntry, ...], metadata: bytes) -> int:
+    """Bytes of the header of such a record, with its sum."""
+    index = sum(_ENTRY.size + len(field) + len(term) for field, term in entries)
+    return _HEADER_MIN + sum(map(len, key)) + index + len(metadata)
 
 
 def encode_header(header: RecordHeader) -> bytes:
@@ -240,6 +245,18 @@ def decode_record(data: Buffer, *, where: str) -> tuple[RecordHeader, bytes]:
     if crc32c(value) != _U32.unpack_from(view, header.stored)[0]:
         raise CorruptDataError("value does not match its sum", where=where)
     return header, value
+
+
+def check_change(key: ObjectKey, sqn: int, value_hash: bytes, data: Buffer, *, where: str) -> None:
+    """Look whether ``data`` begins with the header of this change.
+
+    Raises:
+        CorruptDataError: it does not, or the header does not match its sum.
+        FormatError: a header of an unknown kind or version.
+    """
+    header = decode_header(data, where=where)
+    if (header.key, header.sqn, header.value_hash) != (key, sqn, value_hash):
+        raise CorruptDataError("another record is there", where=where)
 
 
 def value_of_change(

@@ -22,7 +22,7 @@ from siltstone.store.settings.file import (
     find_settings_file,
     read_settings_file,
 )
-from siltstone.store.settings.model import CollectionsSection, Settings
+from siltstone.store.settings.model import CollectionsSection, ObjectsSection, Settings
 from siltstone.store.settings.plugin_options import first_of, validation_errors
 from siltstone.store.settings.removed_keys import without_removed_keys
 from siltstone.store.settings.sections import PluginSection, Section
@@ -105,6 +105,7 @@ class EffectiveSettings:
         metrics: what is measured, and where it is shown.
         collections: how collections are used.
         consensus_options: what their consensus gets; may hold secrets.
+        objects: how keyspaces are used.
     """
 
     file: Path
@@ -124,6 +125,7 @@ class EffectiveSettings:
     metrics: MetricsSettings
     collections: CollectionsSection
     consensus_options: Mapping[str, Any] = field(repr=False)
+    objects: ObjectsSection
 
     @property
     def storage_place(self) -> Mapping[str, str]:
@@ -178,6 +180,7 @@ def load_settings(
         metrics=_metrics(text, settings),
         collections=settings.collections,
         consensus_options=resolved_options(settings.collections, file.parent),
+        objects=settings.objects,
     )
     wrong = shared_folder(
         {

@@ -12,7 +12,7 @@ import siltstone
 from siltstone.core.errors import ChunkUnavailableError, ConditionFailedError
 from siltstone.objects import AsyncKeyspace, CompactionBusyError
 from siltstone.objects.open_space import OpenSpace
-from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
+from siltstone.objects.records.space_rows import ManifestRow, ValueStatus, decode_task
 from siltstone.objects.records.value_record import ValueKind
 from siltstone.objects.value_compaction import ValueCompaction, do_tasks
 from tests.support.objects.small_segments import (
@@ -128,6 +128,24 @@ async def test_a_snapshot_keeps_its_segments_and_the_next_minute_deletes_them(
         assert await do_tasks(space.parts)
         assert set(await segments(store)) == {row.number for row in await settled(space)}
         assert await values_of(keyspace) == model
+
+
+async def test_what_was_replaced_stays_as_long_as_the_settings_say(tmp_path: Path) -> None:
+    folder = store_for_keyspaces(tmp_path)
+    with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
+        file.write("objects: {waste_retention: 1h}\n")
+    async with small_keyspace(folder) as (store, keyspace, space):
+        await changed(keyspace, Random(2), {})
+        begun_s = store.environment.time()
+        await compacted(keyspace, space, store)
+        assert await do_tasks(space.parts) == 0
+        assert set(await segments(store)) > {row.number for row in await settled(space)}
+        rows = [
+            found async for _, found in store.table(space.parts.names.ledger).scan(b"\x04", b"\x05")
+        ]
+        assert rows
+        for row in rows:
+            assert begun_s + 3_600 <= decode_task(row.value, where="task") <= begun_s + 3_660
 
 
 async def test_a_second_one_is_refused_while_one_runs(tmp_path: Path) -> None:

@@ -68,6 +68,18 @@ def test_a_file_needs_only_to_say_where(tmp_path: Path) -> None:
             3,
             "collections.consensus: string should have at least 1 character",
         ),
+        ("objects: {value_segment: 1KiB}", 3, "objects.value_segment: must be from 1 MiB to 4 GiB"),
+        ("objects: {value_segment: 5GiB}", 3, "objects.value_segment: must be from 1 MiB to 4 GiB"),
+        ("objects: {lost: none}", 3, "objects.lost: input should be 'error' or 'missing'"),
+        ("objects: {head_checks: -1}", 3, "objects.head_checks: input should be greater"),
+        ("objects: {head_checks: 1s}", 3, "objects.head_checks: input should be a valid integer"),
+        ("objects: {head_checks: no}", 3, "objects.head_checks: not a whole number"),
+        ("objects: {compact: on}", 3, "objects.compact: input should be 'auto' or 'manual'"),
+        ("objects: {compact_hours: '6'}", 3, "objects.compact_hours: not two hours of a day"),
+        ("objects: {compact_hours: 6-6}", 3, "objects.compact_hours: not two hours of a day"),
+        ("objects: {compact_hours: 6-25}", 3, "objects.compact_hours: hours are from 0 to 24"),
+        ("objects: {compact_hours: 24-2}", 3, "objects.compact_hours: hours are from 0 to 24"),
+        ("objects: {waste_retention: 3}", 3, "objects.waste_retention: not a time: 3"),
         ("uuid: 7", 3, "uuid: not a uuid"),
         ("1: 2", 3, "1: a key must be plain text"),
         ("index: {path: '${NOPE}'}", 3, "index.path: the environment variable NOPE is not set"),
@@ -83,6 +95,12 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, line: int, reason: st
     with pytest.raises(SettingsError) as caught:
         load(tmp_path, LEAST + text)
     assert f"siltstone.yaml line {line}: {reason}" in str(caught.value)
+
+
+def test_hours_of_the_day_are_those_from_one_to_another(tmp_path: Path) -> None:
+    assert load(tmp_path, LEAST).objects.hours is None
+    assert load(tmp_path, LEAST + "objects: {compact_hours: 22-6}").objects.hours == (22, 6)
+    assert load(tmp_path, LEAST + "objects: {compact_hours: 0-24}").objects.hours == (0, 24)
 
 
 @pytest.mark.parametrize(

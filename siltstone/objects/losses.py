@@ -1,0 +1,65 @@
+"""Objects of which a read found that their value is lost: told to callers, counted, and logged."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from siltstone.core.metrics import OBJECTS_LOST, Metrics
+
+if TYPE_CHECKING:
+    from siltstone.objects.errors import LostObjectError
+    from siltstone.objects.ledger import Ledger
+    from siltstone.objects.records.head import Head
+    from siltstone.objects.records.keys import ObjectKey
+
+_log = logging.getLogger(__name__)
+
+KNOWN_MAX: Final = 1_000
+"""Lost objects that are remembered. More are counted: their names are no help any more."""
+
+
+class Losses:
+    """What this process found lost of one keyspace. On the loop of its store.
+
+    Args:
+        keyspace: its name.
+        metrics: where losses are counted.
+        missing: whether readers are told that such an object is absent.
+    """
+
+    def __init__(self, keyspace: str, metrics: Metrics, *, missing: bool) -> None:
+        self._keyspace = keyspace
+        self._metrics = metrics
+        self._missing = missing
+        self._known: dict[ObjectKey, int] = {}
+
+    def tell(self, key: ObjectKey, error: LostObjectError) -> None:
+        """Note that a read found this; it is raised, unless readers are told of an absent object.
+
+        Raises:
+            LostObjectError: the same.
+        """
+        self.note(key, error)
+        if not self._missing:
+            raise error
+
+    def note(self, key: ObjectKey, error: LostObjectError) -> None:
+        """Count a loss; log it when it is a new one."""
+        self._metrics.add(OBJECTS_LOST, 1, self._keyspace)
+        if self._known.get(key) == error.sqn or len(self._known) >= KNOWN_MAX:
+            return
+        self._known[key] = error.sqn
+        _log.warning("keyspace %s: %s", self._keyspace, error)
+
+    def current(self, ledger: Ledger) -> int:
+        """How many objects are known to be lost and were not put again or deleted since then."""
+        for key, sqn in list(self._known.items()):
+            seen = ledger.head_now(key)
+            if seen is not None and not _is(seen[0], sqn):
+                del self._known[key]
+        return len(self._known)
+
+
+def _is(head: Head | None, sqn: int) -> bool:
+    return head is not None and head.sqn == sqn
