@@ -46,8 +46,8 @@ def first_entry(collection_id: bytes, rollup: Rollup, diff: Diff) -> Entry:
     )
 
 
-def tip_of(entry: Entry) -> Tip:
-    """Return what is known after an entry that counts."""
+def tip_of(entry: Entry, *, repeats: bool = True) -> Tip:
+    """Return what is known after an entry that counts; ``repeats``: the next one repeats diffs."""
     anchor = entry.link or entry.rollup
     return Tip(
         collection_id=entry.collection_id,
@@ -55,7 +55,7 @@ def tip_of(entry: Entry) -> Tip:
         written_ms=entry.diff.written_ms,
         settled=entry.rollup,
         anchor=anchor,
-        recent=entry.diffs[max(0, anchor.seqno - entry.base) :],
+        recent=entry.diffs[max(0, anchor.seqno - entry.base) :] if repeats else (),
     )
 
 

@@ -134,7 +134,8 @@ class TableConsensus:
         self, tip: Tip, diff: Diff, link: Rollup | None = None
     ) -> Committed | Taken | Undecided:
         """``CommitsOnLoop.commit_on_loop``: one update."""
-        entry = _alone(tip, replace(diff, token=self._random()), link)
+        # It repeats no other: a scan brings many as fast as one.
+        entry = next_entry(tip, replace(diff, token=self._random()), link)
         key = head_key(tip.collection_id)
         head = await self._get(key)
         if head is not None and decode_head(head.value, tip.collection_id) == tip.seqno:
@@ -316,13 +317,8 @@ async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
     return await call()
 
 
-def _alone(tip: Tip, diff: Diff, link: Rollup | None) -> Entry:
-    """The entry that adds ``diff``, and repeats none: a scan brings many as fast as one."""
-    return next_entry(replace(tip, recent=()), diff, link)
-
-
 def _tip_of(entry: Entry) -> Tip:
-    return replace(tip_of(entry), recent=())
+    return tip_of(entry, repeats=False)
 
 
 def _key_of(entry: Entry) -> bytes:

@@ -11,7 +11,15 @@ from pyarrow import compute
 
 from siltstone.collections.rows.consolidate import consolidate, has_negatives, sum_of_diffs
 from siltstone.collections.rows.encoded_part import EncodedPart, checked_sum
-from siltstone.collections.rows.key_order import key_at, key_bound, key_columns, sorted_by_key
+from siltstone.collections.rows.key_order import (
+    FEW_ROWS,
+    Key,
+    few_sorted,
+    key_at,
+    key_bound,
+    key_columns,
+    sorted_by_key,
+)
 from siltstone.collections.rows.part_file import (
     GROUP_BYTES,
     GROUP_ROWS,
@@ -58,9 +66,14 @@ def encode_updates(
         time = time if only is None else only
     if not len(updates):
         return
-    updates = sorted_by_key(updates, schema)
-    if inline and is_within(updates, 2 * INLINE_BYTES):  # padding may add, empty offsets go
-        part = _inline_part(updates, schema, schema_id, time)
+    ends: list[Key] = []
+    if len(updates) <= FEW_ROWS:
+        updates, *ends = few_sorted(updates, schema)
+    else:
+        updates = sorted_by_key(updates, schema)
+    # Of few rows the form itself tells their bytes as fast. Padding may add, empty offsets go.
+    if inline and (ends or is_within(updates, 2 * INLINE_BYTES)):
+        part = _inline_part(updates, schema, schema_id, time, ends or _ends(updates, schema))
         if part is not None:
             yield part
             return
@@ -174,10 +187,19 @@ def _come_once(updates: pyarrow.Table) -> bool:
     return bool(bounds["min"] == bounds["max"] == 1)
 
 
+def _ends(updates: pyarrow.Table, schema: RowSchema) -> list[Key]:
+    """The first key and the last one, of rows that are sorted."""
+    keys = key_columns(updates, schema)
+    return [key_at(keys, 0), key_at(keys, len(updates) - 1)]
+
+
 def _inline_part(
-    updates: pyarrow.Table, schema: RowSchema, schema_id: int, time: int
+    updates: pyarrow.Table, schema: RowSchema, schema_id: int, time: int, ends: list[Key]
 ) -> EncodedPart | None:
-    """The rows as a part that lies in the state; ``None`` where they are too many bytes."""
+    """The rows as a part that lies in the state; ``None`` where they are too many bytes.
+
+    ``ends`` are the first key and the last one.
+    """
     names = updates.column_names
     with_time, with_diff = TIME in names, DIFF in names
     flags = PartFlags(0)
@@ -192,11 +214,11 @@ def _inline_part(
             flags |= PartFlags.HAS_NEGATIVES
     fields = part_fields(schema, with_time=with_time, with_diff=with_diff)
     shown = updates if updates.schema == fields else updates.select(fields.names).cast(fields)
-    (batch,) = shown.combine_chunks().to_batches()
+    batches = shown.to_batches()
+    batch = batches[0] if len(batches) == 1 else shown.combine_chunks().to_batches()[0]
     if pyarrow.ipc.get_record_batch_size(batch) > INLINE_BYTES:
         return None
     data = bytes(batch.serialize())
-    keys = key_columns(updates, schema)
     part = CollectionPart(
         inline=data,
         length=len(data),
@@ -208,8 +230,8 @@ def _inline_part(
         time_min=time_min,
         time_max=time_max,
         diff_sum=checked_sum(sum_of_diffs(updates)) if with_diff else len(updates),
-        key_min=key_bound(schema, key_at(keys, 0)),
-        key_max=key_bound(schema, key_at(keys, len(updates) - 1)),
+        key_min=key_bound(schema, ends[0]),
+        key_max=key_bound(schema, ends[1]),
     )
     return EncodedPart(part)
 

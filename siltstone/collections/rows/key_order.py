@@ -13,6 +13,7 @@ higher one), so bounds tell which parts may have a key, though not that two keys
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -40,12 +41,10 @@ def sorted_by_key(table: pyarrow.Table, schema: RowSchema) -> pyarrow.Table:
     """Return ``table`` in the order of keys; rows with one key stay in their order."""
     if len(table) < 2:
         return table
+    if len(table) <= FEW_ROWS:
+        return few_sorted(table, schema)[0]
     table = table.combine_chunks()
     columns = key_columns(table, schema)
-    if len(table) <= FEW_ROWS:
-        keys = list(zip(*[column.to_pylist() for column in columns], strict=True))
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        return table if order == [*range(len(keys))] else table.take(pyarrow.array(order))
     if is_sorted(columns):
         return table
     columns = [_ranked(column) for column in columns]
@@ -54,6 +53,24 @@ def sorted_by_key(table: pyarrow.Table, schema: RowSchema) -> pyarrow.Table:
     ranks = pyarrow.table(columns, names=[str(number) for number in range(len(columns))])
     ascending = [(name, "ascending") for name in ranks.column_names]
     return table.take(compute.sort_indices(ranks, sort_keys=ascending))
+
+
+def few_sorted(table: pyarrow.Table, schema: RowSchema) -> tuple[pyarrow.Table, Key, Key]:
+    """``sorted_by_key`` of one row to ``FEW_ROWS``; the first key and the last one, too."""
+    columns = [_plain(table.column(index)) for index in range(schema.key_columns)]
+    keys: list[Any] = columns[0].to_pylist()
+    if len(columns) > 1:
+        keys = list(zip(keys, *[column.to_pylist() for column in columns[1:]], strict=True))
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    if order != [*range(len(keys))]:
+        # To look at a list, Arrow takes five times as long.
+        indexes = pyarrow.py_buffer(array("Q", order))
+        taken = pyarrow.Array.from_buffers(pyarrow.uint64(), len(order), [None, indexes])
+        batches = table.to_batches()
+        whole = batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0]
+        table = pyarrow.Table.from_batches([whole.take(taken)])
+    first, last = keys[order[0]], keys[order[-1]]
+    return (table, first, last) if len(columns) > 1 else (table, (first,), (last,))
 
 
 def key_columns(table: pyarrow.Table, schema: RowSchema) -> list[pyarrow.ChunkedArray]:
@@ -107,8 +124,8 @@ def rows_below_bound(
 def key_bound(schema: RowSchema, key: Key) -> bytes:
     """The bound of a key, 32 bytes at most."""
     out = bytearray()
-    for field, value in zip(schema.arrow, key, strict=False):
-        out += _ordered(field.type, value)
+    for kind, value in zip(schema.key_types, key, strict=False):
+        out += _ordered(kind, value)
         if len(out) >= KEY_BOUND_BYTES_MAX:
             break
     return bytes(out[:KEY_BOUND_BYTES_MAX])
@@ -137,7 +154,7 @@ def repeats(column: pyarrow.ChunkedArray) -> bool:
 def _ordered(kind: pyarrow.DataType, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value[:KEY_BOUND_BYTES_MAX].replace(b"\0", b"\0\xff") + b"\0\0"
-    if types.is_boolean(kind):
+    if isinstance(value, bool):
         return bytes([value])
     size = kind.bit_width // 8
     if isinstance(value, Decimal):
@@ -151,6 +168,8 @@ def _ordered(kind: pyarrow.DataType, value: Any) -> bytes:
 def _plain(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
     """The same order in a type that pyarrow sorts, and whose values Python orders alike."""
     kind = column.type
+    if types.is_integer(kind):
+        return column
     if types.is_string(kind):
         return column.cast(pyarrow.binary())
     if types.is_large_string(kind):

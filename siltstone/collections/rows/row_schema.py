@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field as told
 from typing import Any, Final
 
 import pyarrow
@@ -47,10 +48,42 @@ class RowSchema:
         arrow: the columns, those of the key first. Columns of the key hold no nulls; there is no
             metadata.
         key_columns: how many columns make the key, 1 at least.
+        key_types: types of the columns of the key. This and the next four are told by ``arrow``;
+            each append of a few rows asks for them, and to ask Arrow takes longer than the rows.
+        full: indexes of the columns that hold no nulls.
+        texts: those of the columns of strings.
+        floats: those of the columns of floats.
+        seconds: those of the timestamps in seconds.
     """
 
     arrow: pyarrow.Schema
     key_columns: int
+    key_types: tuple[pyarrow.DataType, ...] = told(init=False, repr=False, compare=False)
+    full: tuple[int, ...] = told(init=False, repr=False, compare=False)
+    texts: tuple[int, ...] = told(init=False, repr=False, compare=False)
+    floats: tuple[int, ...] = told(init=False, repr=False, compare=False)
+    seconds: tuple[int, ...] = told(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Look at all columns."""
+        fields = list(enumerate(self.arrow))
+        found = {
+            "key_types": [one.type for _, one in fields[: self.key_columns]],
+            "full": [index for index, one in fields if not one.nullable],
+            "texts": [
+                index
+                for index, one in fields
+                if types.is_string(one.type) or types.is_large_string(one.type)
+            ],
+            "floats": [index for index, one in fields if types.is_floating(one.type)],
+            "seconds": [
+                index
+                for index, one in fields
+                if types.is_timestamp(one.type) and one.type.unit == "s"
+            ],
+        }
+        for name, indexes in found.items():
+            object.__setattr__(self, name, tuple(indexes))
 
     @property
     def names(self) -> list[str]:

@@ -13,7 +13,6 @@ Empty batches have no level and go with what is around them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -80,8 +79,9 @@ def plan(state: CollectionState) -> BatchMerge | None:
     if state.life is not Life.OPEN or len(items) < LEVEL_FACTOR:
         return None
     levels = [level_of(batch) if batch.runs else None for batch in items]
-    counts = Counter(level for level in levels if level is not None)
-    for level in sorted(level for level, count in counts.items() if count >= group_of(level)):
+    for level in sorted(level for level in {*levels} if level is not None):
+        if levels.count(level) < group_of(level):
+            continue
         span = _alike(levels, level) or _overtaken(items, levels, level)
         if span is not None:
             return BatchMerge(inputs=items[slice(*span)], since=state.since)

@@ -83,7 +83,6 @@ class Diff:
             before it.
         actor: who wrote it, for people.
         changes: in the order in which they apply.
-        encoded: as it lies in entries. Each diff is repeated in many, so it is encoded once.
     """
 
     seqno: int
@@ -91,11 +90,16 @@ class Diff:
     written_ms: int
     actor: str
     changes: tuple[Change, ...]
-    encoded: bytes = field(init=False, repr=False, compare=False)
+    _encoded: bytes | None = field(init=False, default=None, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Encode it."""
-        object.__setattr__(self, "encoded", _encoded_diff(self))
+    @property
+    def encoded(self) -> bytes:
+        """As it lies in entries. Each diff is repeated in many, so it is encoded once at most."""
+        encoded = self._encoded
+        if encoded is None:
+            encoded = _encoded_diff(self)
+            object.__setattr__(self, "_encoded", encoded)
+        return encoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

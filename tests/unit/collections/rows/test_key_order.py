@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.collections.rows.key_order import (
+    few_sorted,
     key_at,
     key_bound,
     key_columns,
@@ -44,6 +45,20 @@ def test_rows_are_sorted_by_key_and_else_keep_their_order(
     found = updates_of(schema, sorted_by_key(table, schema))
     wanted = sorted(range(len(rows)), key=lambda index: order(schema, rows[index]))
     assert [update.time for update in found] == wanted
+
+
+@given(st.data(), schemas())
+def test_rows_in_several_chunks_are_sorted_together_and_their_ends_told(
+    data: Any, schema: RowSchema
+) -> None:
+    rows = data.draw(st.lists(rows_of(schema), min_size=1, max_size=30))
+    table = table_of(schema, [Update(row, index, 1) for index, row in enumerate(rows)])
+    chunks = [table.slice(start, 7) for start in range(0, len(table), 7)]
+    found, first, last = few_sorted(pyarrow.concat_tables(chunks), schema)
+    wanted = sorted(range(len(rows)), key=lambda index: order(schema, rows[index]))
+    assert [update.time for update in updates_of(schema, found)] == wanted
+    columns = key_columns(found, schema)
+    assert [first, last] == [key_at(columns, 0), key_at(columns, len(rows) - 1)]
 
 
 @given(st.data(), schemas())
