@@ -19,6 +19,7 @@ from siltstone.collections.catalog import (
     begun,
     catalog_row,
     new_row,
+    opened_catalog,
 )
 from siltstone.collections.check import check_each, found_ids, stored_parts
 from siltstone.collections.collection_warnings import warnings_of_each
@@ -380,7 +381,7 @@ class AsyncCollections(AsyncClosing):
     async def _catalog_if_any(self) -> Catalog | None:
         """Who only reads makes none."""
         row = catalog_row()
-        opened = await self._opened_by(row.id, lambda: self._place.consensus.open(row.id))
+        opened = await self._opened_by(row.id, lambda: opened_catalog(self._place))
         return None if opened is None else Catalog(self._handle_of(row, opened))
 
     async def _names(self) -> dict[bytes, str]:

@@ -26,7 +26,7 @@ from siltstone.core.errors import (
 from siltstone.core.records.collection_rows import CollectionSchema
 from siltstone.core.records.collection_state import CollectionState, Times, encode_state
 from siltstone.core.storage.optional_verbs import is_there
-from siltstone.store.manifest import MANIFEST_NAME, MOVED_NAME
+from siltstone.store.manifest import MANIFEST_NAME, MOVED_NAME, check_not_left
 
 CATALOG_ID: Final = bytes(16)
 
@@ -132,6 +132,18 @@ def catalog_row() -> CatalogRow:
         history=1,
         created_ms=0,
     )
+
+
+def opened_catalog(place: CollectionPlace) -> Opened | None:
+    """Open the catalog; ``None`` where there is none. Blocking.
+
+    Raises:
+        StoreNotFoundError: there is none since the store was switched to another place.
+    """
+    opened = place.consensus.open(CATALOG_ID)
+    if opened is None:
+        check_not_left(place.storage)
+    return opened
 
 
 class Catalog:

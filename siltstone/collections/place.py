@@ -24,8 +24,10 @@ from siltstone.core.consensus import (
 )
 from siltstone.core.constants import Buffer
 from siltstone.core.environment import Environment, own_pool
+from siltstone.core.errors import LostDataError, OutcomeUnknownError, StoreNotFoundError
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.collection_entry import Diff, Rollup
+from siltstone.store.manifest import check_not_left
 from siltstone.store.settings.effective import EffectiveSettings
 
 T = TypeVar("T")
@@ -118,8 +120,12 @@ class CollectionPlace:
         return random_u64(self.environment)
 
     def ask(self, call: Callable[[], T]) -> Awaitable[T]:
-        """Make a call of long-term storage or consensus on a thread."""
-        return self.environment.run_blocking(self._requests, call)
+        """Make a call of long-term storage or consensus on a thread.
+
+        Raises what it raises; and ``StoreNotFoundError`` where it lacks something since the store
+        was switched to another long-term storage.
+        """
+        return self.environment.run_blocking(self._requests, lambda: self._explained(call))
 
     def work(self, call: Callable[[], T]) -> Awaitable[T]:
         """Run work on rows on a thread."""
@@ -150,6 +156,20 @@ class CollectionPlace:
         if isinstance(self.consensus, PinnableConsensus):
             return await self.ask(self.consensus.is_pinned)
         return False
+
+    def _explained(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except LostDataError:
+            check_not_left(self.storage)
+            raise
+        except OutcomeUnknownError as error:
+            if isinstance(error.__cause__, LostDataError):
+                try:
+                    check_not_left(self.storage)
+                except StoreNotFoundError as left:  # A try before that may have counted.
+                    raise OutcomeUnknownError(f"outcome is unknown, and {left}") from left
+            raise
 
     def close(self) -> None:
         """Close consensus and storage, after their last use. Blocking."""

@@ -16,6 +16,7 @@ from siltstone.collections.rows.snapshot import SnapshotSplit
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, LeaseExpiredError
 from siltstone.core.text import uuid_text
+from siltstone.store.manifest import check_not_left
 from siltstone.store.worker_store import worker_store
 
 
@@ -49,6 +50,8 @@ def read_split(path: Path | str, split: CollectionSplit) -> Iterator[pyarrow.Rec
     Raises:
         LeaseExpiredError: rows were replaced and collected, as no lease keeps them any more. Take a
             new snapshot of the same time.
+        StoreNotFoundError: the store was switched to another long-term storage, before or
+            meanwhile; its new settings lead there.
         StoreError: another store is there.
         CorruptDataError: bytes of a part are not what was written.
         NegativeCountError: more copies of a row went than came, and diffs are not shown.
@@ -63,6 +66,7 @@ def rows_of_split(storage: ChunkStorage, split: CollectionSplit) -> Iterator[pya
     try:
         yield from split.share.read(partial(read_object, storage))
     except ChunkNotFoundError as error:
+        check_not_left(storage)
         raise LeaseExpiredError(
             "rows of a split are gone: they were replaced and collected, as no lease keeps them; "
             "take a new snapshot of the same time",
