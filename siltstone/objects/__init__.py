@@ -12,7 +12,9 @@ from siltstone.core.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from siltstone.objects.async_keyspace import AsyncKeyspace as AsyncKeyspace
+    from siltstone.objects.async_keyspaces import check_async as check_async
     from siltstone.objects.async_keyspaces import create_async as create_async
+    from siltstone.objects.async_keyspaces import destroy_async as destroy_async
     from siltstone.objects.async_keyspaces import names_async as names_async
     from siltstone.objects.async_keyspaces import open_async as open_async
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
@@ -28,11 +30,16 @@ if TYPE_CHECKING:
     from siltstone.objects.errors import UnsupportedError as UnsupportedError
     from siltstone.objects.evaluation import SqnIs as SqnIs
     from siltstone.objects.keyspace import Keyspace as Keyspace
+    from siltstone.objects.keyspace import check as check
     from siltstone.objects.keyspace import create as create
+    from siltstone.objects.keyspace import destroy as destroy
     from siltstone.objects.keyspace import names as names
     from siltstone.objects.keyspace import open as open
     from siltstone.objects.object_views import ObjectHead as ObjectHead
     from siltstone.objects.object_views import StoredObject as StoredObject
+    from siltstone.objects.space_info import KeyspaceInfo as KeyspaceInfo
+    from siltstone.objects.space_info import ValueSegmentInfo as ValueSegmentInfo
+    from siltstone.objects.space_removal import RemovedKeyspace as RemovedKeyspace
     from siltstone.objects.value_compaction import CompactionReport as CompactionReport
     from siltstone.objects.value_compaction import DroppedObject as DroppedObject
 
@@ -44,6 +51,7 @@ __all__ = [
     "DroppedObject",
     "Keyspace",
     "KeyspaceExistsError",
+    "KeyspaceInfo",
     "KeyspaceNameError",
     "KeyspaceNotFoundError",
     "KeyspaceSnapshot",
@@ -52,11 +60,17 @@ __all__ = [
     "ObjectHead",
     "ObjectLimitError",
     "PutResult",
+    "RemovedKeyspace",
     "SqnIs",
     "StoredObject",
     "UnsupportedError",
+    "ValueSegmentInfo",
+    "check",
+    "check_async",
     "create",
     "create_async",
+    "destroy",
+    "destroy_async",
     "names",
     "names_async",
     "open",
@@ -69,13 +83,20 @@ _PLACES = {
     "CompactionReport": "value_compaction",
     "DroppedObject": "value_compaction",
     "Keyspace": "keyspace",
+    "KeyspaceInfo": "space_info",
     "KeyspaceSnapshot": "blocking_snapshot",
     "ObjectHead": "object_views",
     "PutResult": "batches",
+    "RemovedKeyspace": "space_removal",
     "SqnIs": "evaluation",
     "StoredObject": "object_views",
+    "ValueSegmentInfo": "space_info",
+    "check": "keyspace",
+    "check_async": "async_keyspaces",
     "create": "keyspace",
     "create_async": "async_keyspaces",
+    "destroy": "keyspace",
+    "destroy_async": "async_keyspaces",
     "names": "keyspace",
     "names_async": "async_keyspaces",
     "open": "keyspace",

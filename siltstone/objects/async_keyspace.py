@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
-from siltstone.objects.async_folds import AsyncFolds
+from siltstone.objects.async_looks import AsyncLooks
 from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot
 from siltstone.objects.changes import (
     STANDARD,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from siltstone.objects.value_compaction import CompactionReport
 
 
-class AsyncKeyspace(LivingHandle, AsyncFolds):
+class AsyncKeyspace(LivingHandle, AsyncLooks):
     """A handle to a keyspace; ``create_async`` and ``open_async`` make one.
 
     It is for the loop of its store, which closes the keyspace when it is closed itself.

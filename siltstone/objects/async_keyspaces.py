@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING
 
+from siltstone.core.errors import TableNotFoundError
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.changes import STANDARD, name_bytes
-from siltstone.objects.open_space import open_space
+from siltstone.objects.errors import KeyspaceNotFoundError
+from siltstone.objects.open_space import destroy_space, new_space, open_space, snapshots_of
+from siltstone.objects.records.keys import SPACE
 from siltstone.objects.records.limits import TAG_BYTES_MAX
 from siltstone.objects.records.space_rows import Space, Strategy
+from siltstone.objects.snapshots import FOLD_TTL_S
+from siltstone.objects.space_check import SpaceCheck
 from siltstone.objects.space_names import PREFIX, name_in, space_names
-from siltstone.objects.space_setup import make_space
 
 if TYPE_CHECKING:
+    from siltstone.container.models.segments import Finding
+    from siltstone.objects.space_removal import RemovedKeyspace
     from siltstone.store.async_store import AsyncStore
 
 
@@ -45,7 +51,7 @@ async def create_async(
     if not found:
         raise ValueError("a keyspace has at least one tag")
     space = Space(tags={check_tag(tag): _strategy(each) for tag, each in found.items()})
-    await make_space(store, names, space)
+    await new_space(store, names, space)
     return AsyncKeyspace(await open_space(store, names))
 
 
@@ -66,8 +72,54 @@ async def names_async(store: AsyncStore) -> AsyncIterator[str]:
     """Yield the names of the keyspaces of an open store, in the order of their bytes."""
     async for table in store.list_tables(PREFIX):
         name = name_in(table)
-        if name is not None:
+        # Tables stay where keyspaces were removed, or made by half.
+        if name is not None and await store.table(table).get(SPACE) is not None:
             yield name
+
+
+async def check_async(
+    store: AsyncStore,
+    name: str,
+    *,
+    deep: bool = False,
+    progress: Callable[[float], None] = lambda _: None,
+) -> AsyncIterator[Finding]:
+    """Yield what is wrong with a keyspace, also with one that does not open. Changes nothing.
+
+    See ``AsyncKeyspace.check``.
+
+    Raises:
+        KeyspaceNotFoundError: there is none of this name.
+        KeyspaceNameError: no keyspace can have this name.
+        FormatError: it was made by a newer version.
+        ChunkError: long-term storage refused, or did not answer.
+    """
+    names = space_names(name)
+    try:
+        held = await snapshots_of(store, names).take(FOLD_TTL_S)
+    except TableNotFoundError:
+        raise KeyspaceNotFoundError("no such keyspace", keyspace=name) from None
+    try:
+        async for finding in SpaceCheck(store, names, held.taken, progress).findings(deep=deep):
+            yield finding
+    finally:
+        held.release()
+
+
+async def destroy_async(store: AsyncStore, name: str) -> RemovedKeyspace:
+    """Remove a keyspace with all of its objects, for ever.
+
+    Handles to it are closed. If it was interrupted there is no keyspace of this name any more, and
+    a repeat removes what is left. To repeat it does no harm.
+
+    Raises:
+        KeyspaceNotFoundError: there never was one of this name.
+        KeyspaceNameError: no keyspace can have this name.
+        CompactionBusyError: a value compaction of it is running.
+        ReadOnlyError: the store was opened read-only.
+        OutcomeUnknownError: the log failed; a repeat tells.
+    """
+    return await destroy_space(store, space_names(name))
 
 
 def check_tag(tag: str) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from siltstone.objects.async_keyspace import AsyncKeyspace
-from siltstone.objects.async_keyspaces import create_async, names_async, open_async
+from siltstone.objects.async_keyspaces import (
+    check_async,
+    create_async,
+    destroy_async,
+    names_async,
+    open_async,
+)
 from siltstone.objects.blocking_folds import Folds
 from siltstone.objects.blocking_snapshot import KeyspaceSnapshot
 from siltstone.objects.changes import STANDARD, Expected, Name, Spec, Terms, Unset, put_request
@@ -20,8 +26,11 @@ from siltstone.store.store import parts_of
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
+    from siltstone.container.models.segments import Finding
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.batches import PutResult
+    from siltstone.objects.space_info import KeyspaceInfo
+    from siltstone.objects.space_removal import RemovedKeyspace
     from siltstone.objects.value_compaction import CompactionReport
     from siltstone.store.store import Store
 
@@ -124,6 +133,17 @@ class Keyspace(LivingHandle, Folds):
         """Compact the value segments that are worth most. See ``AsyncKeyspace.compact``."""
         return self._loop.run(self._keyspace.compact(accept_loss=accept_loss))
 
+    def stat(self) -> KeyspaceInfo:
+        """Count objects, value segments and bytes. See ``AsyncKeyspace.stat``."""
+        return self._loop.run(self._keyspace.stat())
+
+    def check(
+        self, *, deep: bool = False, progress: Callable[[float], None] = lambda _: None
+    ) -> Iterator[Finding]:
+        """Yield what is wrong with the keyspace as it is now. See ``AsyncKeyspace.check``."""
+        make = partial(self._keyspace.check, deep=deep, progress=progress)
+        return self._loop.iterate(make, batch=1)
+
     # --- folds ------------------------------------------------------------------------------------
 
     def snapshot(self, ttl_s: float = QUERY_TTL_S) -> KeyspaceSnapshot:
@@ -147,3 +167,21 @@ def names(store: Store) -> Iterator[str]:
     """Yield the names of the keyspaces of an open store, in the order of their bytes."""
     loop, inner = parts_of(store)
     return loop.iterate(lambda: names_async(inner))
+
+
+def check(
+    store: Store,
+    name: str,
+    *,
+    deep: bool = False,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Iterator[Finding]:
+    """Yield what is wrong with a keyspace, which need not open. See ``check_async``."""
+    loop, inner = parts_of(store)
+    return loop.iterate(partial(check_async, inner, name, deep=deep, progress=progress), batch=1)
+
+
+def destroy(store: Store, name: str) -> RemovedKeyspace:
+    """Remove a keyspace with all of its objects, for ever. See ``destroy_async``."""
+    loop, inner = parts_of(store)
+    return loop.run(destroy_async(inner, name))

@@ -22,7 +22,8 @@ from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.scores import RUN_MAX
 from siltstone.objects.snapshots import FOLD_TTL_S, LedgerSnapshots
 from siltstone.objects.space_parts import SpaceParts
-from siltstone.objects.space_setup import FoundSpace, find_space
+from siltstone.objects.space_removal import RemovedKeyspace, remove_space
+from siltstone.objects.space_setup import FoundSpace, find_space, make_space
 from siltstone.objects.value_compaction import (
     CompactionReport,
     ValueCompaction,
@@ -36,6 +37,7 @@ from siltstone.store.own_target import own_target
 from siltstone.store.system_table import close_before
 
 if TYPE_CHECKING:
+    from siltstone.objects.records.space_rows import Space
     from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
     from siltstone.store.settings.model import ObjectsSection
@@ -102,8 +104,7 @@ class OpenSpace(AsyncClosing):
             CompactionBusyError: one is running.
         """
         batches, parts = self.batches, self.parts
-        if self._compacting:
-            raise CompactionBusyError("a value compaction is running", keyspace=parts.names.name)
+        self.check_not_compacting()
         self._compacting = True
         try:
             held = await parts.snapshots.take(FOLD_TTL_S)
@@ -126,6 +127,12 @@ class OpenSpace(AsyncClosing):
         finally:
             self._compacting = False
         return report
+
+    def check_not_compacting(self) -> None:
+        """Raise ``CompactionBusyError`` while a value compaction is running."""
+        if self._compacting:
+            name = self.parts.names.name
+            raise CompactionBusyError("a value compaction is running", keyspace=name)
 
     async def _do_tasks(self) -> None:
         """Delete what no snapshot needs any longer; what fails is done in a minute."""
@@ -173,12 +180,14 @@ class OpenSpace(AsyncClosing):
         """Settle every request that was taken, and end. Idempotent."""
         self.closed = True
         self.parts.snapshots.end()
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
         if self._batches is not None and self._run is not None:
             self._batches.stop()
-            tasks.append(self._run)
+            await asyncio.wait([self._run])
+        tasks = list(self._tasks)  # with those that the last requests began, such as a footer
+        for task in tasks:
+            task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         opened = _open.get(self.parts.store)  # which would keep the store in memory
@@ -195,6 +204,40 @@ class _OpenSpaces:
 
 
 _open: WeakKeyDictionary[AsyncStore, _OpenSpaces] = WeakKeyDictionary()
+
+
+async def new_space(store: AsyncStore, names: SpaceNames, space: Space) -> None:
+    """Make a keyspace. Raises what ``make_space`` raises."""
+    async with _open.setdefault(store, _OpenSpaces()).lock:
+        await make_space(store, names, space)
+
+
+async def destroy_space(store: AsyncStore, names: SpaceNames) -> RemovedKeyspace:
+    """Close a keyspace if it is open in this store, and remove it.
+
+    Raises:
+        KeyspaceNotFoundError: there never was one of this name.
+        CompactionBusyError: a value compaction of it is running.
+        ReadOnlyError: the store was opened read-only.
+    """
+    if store.read_only:
+        raise ReadOnlyError("the store was opened read-only", keyspace=names.name)
+    opened = _open.setdefault(store, _OpenSpaces())
+    async with opened.lock:
+        space = opened.spaces.get(names.name)
+        if space is not None:
+            space.check_not_compacting()
+            await space.close()
+        return await remove_space(store, names)
+
+
+def snapshots_of(store: AsyncStore, names: SpaceNames) -> LedgerSnapshots:
+    """What takes snapshots of a ledger, which need not be one of a keyspace that opens.
+
+    Where the keyspace is open in this store, it keeps the value segments that they need.
+    """
+    space = _open.setdefault(store, _OpenSpaces()).spaces.get(names.name)
+    return LedgerSnapshots(store.table(names.ledger)) if space is None else space.parts.snapshots
 
 
 async def open_space(

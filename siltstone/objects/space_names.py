@@ -25,14 +25,19 @@ class SpaceNames:
     name: str
 
     @property
+    def prefix(self) -> str:
+        """What the names of its table and of all of its segments begin with."""
+        return f"{PREFIX}{{{self.name}}}/"
+
+    @property
     def ledger(self) -> str:
         """Name of its table."""
-        return f"{PREFIX}{{{self.name}}}/ledger"
+        return f"{self.prefix}ledger"
 
     @property
     def values(self) -> str:
         """What the names of its value segments begin with."""
-        return f"{PREFIX}{{{self.name}}}/values/"
+        return f"{self.prefix}values/"
 
     def value_segment(self, number: int) -> str:
         """Name of the value segment of this number."""

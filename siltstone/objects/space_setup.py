@@ -25,6 +25,7 @@ from siltstone.objects.records.space_rows import (
     encode_space,
     encode_state,
 )
+from siltstone.objects.space_removal import clear_space
 from siltstone.objects.value_segments import active_row
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class FoundSpace:
 async def make_space(store: AsyncStore, names: SpaceNames, space: Space) -> None:
     """Make a keyspace: its table and first segment, and then what says so, in one commit.
 
+    No other call makes or removes one of this name meanwhile.
+
     Raises:
         KeyspaceExistsError: there is one of this name.
     """
@@ -58,6 +61,7 @@ async def make_space(store: AsyncStore, names: SpaceNames, space: Space) -> None
     await store.create_table(names.ledger, exist_ok=True)
     if await Ledger(store, names).space() is not None:
         raise KeyspaceExistsError("there is such a keyspace", keyspace=names.name)
+    await clear_space(store, names)  # what the removal of one left that was interrupted
     await store.create(segment, exist_ok=True)
     row = active_row(state)
     try:

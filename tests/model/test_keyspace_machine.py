@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from siltstone.core.errors import ConditionFailedError, OutcomeUnknownError
+from siltstone.objects import check_async
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.value_segments import RollLimits
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
@@ -253,6 +254,8 @@ class KeyspaceMachine(RuleBasedStateMachine):
         await self.world.environment.sleep(5)
         seen = await look(self.opened.store, NAMES)
         assert {row.status for row in seen.manifest[:-1]} <= {ValueStatus.SEALED}
+        told = check_async(self.opened.store, NAMES.name, deep=True)
+        assert [finding async for finding in told] == []
         await self.opened.store.close()
         await self.open()
         await self.open_space()

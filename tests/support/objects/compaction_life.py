@@ -177,6 +177,8 @@ class CompactionLife:
             stored = await self.keyspace.get(BUCKET, key, tag=tag)
             assert stored is not None
             assert stored.value == value
+        told = [each async for each in self.keyspace.check(deep=True)]
+        assert [each for each in told if each.severity != "garbage"] == []
         return seen
 
     async def fold(self, number: int) -> None:

@@ -49,6 +49,19 @@ async def test_a_segment_ends_with_a_number_of_records_or_of_bytes() -> None:
         await opened.store.close()
 
 
+async def test_a_closed_keyspace_writes_no_more_footers() -> None:
+    """Value segments become full while it settles what was asked for before."""
+    async with World(latency=lambda *_: 0.01) as world:
+        opened = await made(world)
+        keyspace = await opened.keyspace(SMALL)
+        space = inside.open_space(keyspace)
+        puts = [keyspace.put("b", f"k{number}", b"v") for number in range(30)]
+        await space.close()
+        assert all(put.done() for put in puts)
+        assert [task for task in inside.space_tasks(space) if not task.done()] == []
+        assert len((await look(opened.store, NAMES)).manifest) == 6
+
+
 async def test_a_footer_has_several_pieces() -> None:
     async with World() as world:
         opened = await made(world)

@@ -1,0 +1,134 @@
+"""A keyspace that was destroyed is gone, however often that was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone import objects
+from siltstone.container.models.segments import RemoveRange
+from siltstone.objects.records.space_rows import ValueStatus
+from siltstone.objects.space_names import space_names
+from tests.support.objects.small_segments import NAME, small_keyspace, store_for_keyspaces
+from tests.support.objects.space_check import look
+
+NAMES = space_names(NAME)
+
+
+async def fill(keyspace: objects.AsyncKeyspace) -> None:
+    for number in range(60):
+        await keyspace.put("b", f"k{number}", b"v" * 50, index={"f": ["t"]}, ttl_s=1_000)
+
+
+async def left(store: siltstone.AsyncStore) -> list[object]:
+    rows = [key async for key, _ in store.table(NAMES.ledger).scan()]
+    return [*rows, *[info.name async for info in store.list("objects/")]]
+
+
+async def test_nothing_is_left_and_the_name_can_be_used_again(tmp_path: Path) -> None:
+    folder = store_for_keyspaces(tmp_path)
+    async with small_keyspace(folder) as (store, keyspace, _):
+        await fill(keyspace)
+        await objects.create_async(store, "other")
+        removed = await objects.destroy_async(store, NAME)
+        assert removed.segments >= 3
+        assert removed.length > 60 * 50
+        assert await left(store) == ["objects/{other}/values/00000001"]
+        assert [name async for name in objects.names_async(store)] == ["other"]
+        with pytest.raises(objects.KeyspaceNotFoundError):
+            await objects.open_async(store, NAME)
+        again = await objects.create_async(store, NAME)
+        assert (await again.put("b", "k1", b"new")).replaced is None
+        assert [key async for key in again.keys("b")] == ["k1"]
+        assert (await look(store, NAMES)).state.next_sqn == 2
+
+
+async def test_a_repeat_does_no_harm_and_a_name_that_never_was_is_told(tmp_path: Path) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, _, _):
+        await objects.destroy_async(store, NAME)
+        again = await objects.destroy_async(store, NAME)
+        assert (again.segments, again.length) == (0, 0)
+        with pytest.raises(objects.KeyspaceNotFoundError, match="keyspace=none"):
+            await objects.destroy_async(store, "none")
+        with pytest.raises(objects.KeyspaceNameError):
+            await objects.destroy_async(store, "a/b")
+
+
+async def test_handles_are_closed_and_what_was_asked_for_is_settled(tmp_path: Path) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, _):
+        await fill(keyspace)
+        snapshot = await keyspace.snapshot()
+        puts = [keyspace.put("b", "k", b"") for _ in range(10)]
+        await objects.destroy_async(store, NAME)
+        assert len({put.result().sqn for put in puts}) == 10
+        with pytest.raises(siltstone.ClosedError):
+            await keyspace.put("b", "k", b"")
+        with pytest.raises(siltstone.SnapshotExpiredError):
+            await snapshot.head("b", "k1")
+        assert await left(store) == []
+
+
+async def test_it_is_refused_while_a_compaction_runs_and_where_nothing_may_change(
+    tmp_path: Path,
+) -> None:
+    folder = store_for_keyspaces(tmp_path)
+    async with small_keyspace(folder) as (store, keyspace, space):
+        await fill(keyspace)
+        for number in range(60):
+            await keyspace.delete("b", f"k{number}")
+        while any(
+            row.status is ValueStatus.ROLLING for row in (await space.parts.manifest.now()).rows
+        ):
+            await store.environment.sleep(0.005)
+        await store.flush()
+        compaction = asyncio.ensure_future(keyspace.compact())
+        await asyncio.sleep(0)
+        with pytest.raises(objects.CompactionBusyError, match=f"keyspace={NAME}"):
+            await objects.destroy_async(store, NAME)
+        assert (await compaction).run
+    async with await siltstone.open_async(folder, read_only=True) as reader:
+        with pytest.raises(siltstone.ReadOnlyError):
+            await objects.destroy_async(reader, NAME)
+        assert [name async for name in objects.names_async(reader)] == [NAME]
+
+
+@pytest.mark.parametrize("then", ["destroy", "create"])
+async def test_what_an_interrupted_one_left_is_removed(tmp_path: Path, then: str) -> None:
+    """After the rows and any number of segments."""
+    folder = store_for_keyspaces(tmp_path)
+    async with small_keyspace(folder) as (_, keyspace, _):
+        await fill(keyspace)
+    async with await siltstone.open_async(folder) as store:
+        whole = len([info async for info in store.list(NAMES.prefix)])
+        await store.commit([RemoveRange(NAMES.ledger)])
+        await store.segment(NAMES.value_segment(1)).delete()
+    async with await siltstone.open_async(folder) as store:
+        assert [name async for name in objects.names_async(store)] == []
+        if then == "destroy":
+            assert (await objects.destroy_async(store, NAME)).segments == whole - 1
+            assert await left(store) == []
+        else:
+            keyspace = await objects.create_async(store, NAME)
+            assert [bucket async for bucket in keyspace.buckets()] == []
+            assert [info.name async for info in store.list("objects/")] == [NAMES.value_segment(1)]
+
+
+async def test_creates_and_removals_at_once_leave_one_or_none(tmp_path: Path) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, _, _):
+        calls = [
+            objects.destroy_async(store, NAME) if number % 2 else objects.create_async(store, NAME)
+            for number in range(8)
+        ]
+        told = await asyncio.gather(*calls, return_exceptions=True)
+        refused = [each for each in told if isinstance(each, BaseException)]
+        kinds = (objects.KeyspaceExistsError, objects.KeyspaceNotFoundError)
+        assert all(isinstance(each, kinds) for each in refused)
+        names = [name async for name in objects.names_async(store)]
+        if names:
+            await (await objects.open_async(store, NAME)).put("b", "k", b"")
+            assert (await look(store, NAMES)).state.next_sqn == 2
+        else:
+            assert await left(store) == []
