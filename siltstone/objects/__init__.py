@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from siltstone.objects.async_keyspaces import destroy_async as destroy_async
     from siltstone.objects.async_keyspaces import names_async as names_async
     from siltstone.objects.async_keyspaces import open_async as open_async
+    from siltstone.objects.async_keyspaces import rebuild_async as rebuild_async
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
     from siltstone.objects.batches import PutResult as PutResult
     from siltstone.objects.blocking_snapshot import KeyspaceSnapshot as KeyspaceSnapshot
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from siltstone.objects.errors import LostObjectError as LostObjectError
     from siltstone.objects.errors import ObjectError as ObjectError
     from siltstone.objects.errors import ObjectLimitError as ObjectLimitError
+    from siltstone.objects.errors import RebuildingError as RebuildingError
     from siltstone.objects.errors import UnsupportedError as UnsupportedError
     from siltstone.objects.evaluation import SqnIs as SqnIs
     from siltstone.objects.keyspace import Keyspace as Keyspace
@@ -35,8 +37,12 @@ if TYPE_CHECKING:
     from siltstone.objects.keyspace import destroy as destroy
     from siltstone.objects.keyspace import names as names
     from siltstone.objects.keyspace import open as open
+    from siltstone.objects.keyspace import rebuild as rebuild
+    from siltstone.objects.ledger_rebuild import DoubtfulObject as DoubtfulObject
+    from siltstone.objects.ledger_rebuild import RebuildReport as RebuildReport
     from siltstone.objects.object_views import ObjectHead as ObjectHead
     from siltstone.objects.object_views import StoredObject as StoredObject
+    from siltstone.objects.rebuild_plan import Recalc as Recalc
     from siltstone.objects.space_info import KeyspaceInfo as KeyspaceInfo
     from siltstone.objects.space_info import ValueSegmentInfo as ValueSegmentInfo
     from siltstone.objects.space_removal import RemovedKeyspace as RemovedKeyspace
@@ -48,6 +54,7 @@ __all__ = [
     "AsyncKeyspaceSnapshot",
     "CompactionBusyError",
     "CompactionReport",
+    "DoubtfulObject",
     "DroppedObject",
     "Keyspace",
     "KeyspaceExistsError",
@@ -60,6 +67,9 @@ __all__ = [
     "ObjectHead",
     "ObjectLimitError",
     "PutResult",
+    "RebuildReport",
+    "RebuildingError",
+    "Recalc",
     "RemovedKeyspace",
     "SqnIs",
     "StoredObject",
@@ -75,6 +85,8 @@ __all__ = [
     "names_async",
     "open",
     "open_async",
+    "rebuild",
+    "rebuild_async",
 ]
 
 _PLACES = {
@@ -82,12 +94,15 @@ _PLACES = {
     "AsyncKeyspaceSnapshot": "async_snapshot",
     "CompactionReport": "value_compaction",
     "DroppedObject": "value_compaction",
+    "DoubtfulObject": "ledger_rebuild",
     "Keyspace": "keyspace",
     "KeyspaceInfo": "space_info",
     "KeyspaceSnapshot": "blocking_snapshot",
     "ObjectHead": "object_views",
     "PutResult": "batches",
     "RemovedKeyspace": "space_removal",
+    "RebuildReport": "ledger_rebuild",
+    "Recalc": "rebuild_plan",
     "SqnIs": "evaluation",
     "StoredObject": "object_views",
     "ValueSegmentInfo": "space_info",
@@ -101,6 +116,8 @@ _PLACES = {
     "names_async": "async_keyspaces",
     "open": "keyspace",
     "open_async": "async_keyspaces",
+    "rebuild": "keyspace",
+    "rebuild_async": "async_keyspaces",
 }
 
 

@@ -22,6 +22,7 @@ from siltstone.objects.changes import (
     put_request,
 )
 from siltstone.objects.errors import LostObjectError
+from siltstone.objects.ledger_rebuild import doubtful_objects
 from siltstone.objects.moment import Moment
 from siltstone.objects.object_views import READS_MAX, ObjectHead, StoredObject, lost
 from siltstone.objects.open_space import OpenSpace
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.batches import PutResult
     from siltstone.objects.changes import PutRequest
+    from siltstone.objects.ledger_rebuild import DoubtfulObject
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.space_parts import SpaceParts
@@ -242,8 +244,13 @@ class AsyncKeyspace(LivingHandle, AsyncLooks):
 
     async def _visible(self, key: ObjectKey) -> Head | None:
         self._space.check_open()
-        head = await self._space.parts.ledger.head(key)
-        return self.visible(head)
+        ledger = self._space.parts.ledger
+        if not self._space.parts.store.read_only:
+            return self.visible(await ledger.head(key))
+        while True:  # until no step of a rebuild by the owner came between
+            before, head, after = await ledger.state(), await ledger.head(key), await ledger.state()
+            if before == after:
+                return self.visible(head)
 
     def visible(self, head: Head | None) -> Head | None:
         """The head, unless it has expired."""
@@ -253,8 +260,12 @@ class AsyncKeyspace(LivingHandle, AsyncLooks):
     def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
         """The visible head of an object, on any thread; ``None`` when only the loop can tell."""
         self._space.check_open()
-        found = self._space.parts.ledger.head_now(key)
-        return None if found is None else (self.visible(found[0]),)
+        ledger, is_reader = self._space.parts.ledger, self._space.parts.store.read_only
+        before = ledger.state_now() if is_reader else None
+        found = ledger.head_now(key)
+        if found is None or (is_reader and (before is None or before != ledger.state_now())):
+            return None
+        return (self.visible(found[0]),)
 
     def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
         """Return the key of an object of this keyspace. See ``SpaceParts.key_of``."""
@@ -280,6 +291,12 @@ class AsyncKeyspace(LivingHandle, AsyncLooks):
             OutcomeUnknownError: the log failed; it may or may not have taken place.
         """
         return await self._space.compact(accept_loss=accept_loss)
+
+    async def doubtful(self) -> AsyncIterator[DoubtfulObject]:
+        """Yield the doubtful objects of the last rebuild whose names are known. See ``rebuild``."""
+        self._space.check_open()
+        async for found in doubtful_objects(self._parts.store, self._parts.names):
+            yield found
 
     # --- folds ------------------------------------------------------------------------------------
 
@@ -311,4 +328,10 @@ class AsyncKeyspace(LivingHandle, AsyncLooks):
 
     async def _now(self, ttl_s: float) -> Moment:
         self._space.check_open()
-        return Moment(self._parts, await self._parts.snapshots.take(ttl_s))
+        moment = Moment(self._parts, await self._parts.snapshots.take(ttl_s))
+        try:
+            await moment.check_built()
+        except BaseException:
+            moment.release()
+            raise
+        return moment

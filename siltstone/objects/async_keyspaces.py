@@ -10,6 +10,7 @@ from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.changes import STANDARD, name_bytes
 from siltstone.objects.errors import KeyspaceNotFoundError
 from siltstone.objects.open_space import destroy_space, new_space, open_space, snapshots_of
+from siltstone.objects.rebuild_space import rebuild_space
 from siltstone.objects.records.keys import SPACE
 from siltstone.objects.records.limits import TAG_BYTES_MAX
 from siltstone.objects.records.space_rows import Space, Strategy
@@ -19,6 +20,8 @@ from siltstone.objects.space_names import PREFIX, name_in, space_names
 
 if TYPE_CHECKING:
     from siltstone.container.models.segments import Finding
+    from siltstone.objects.ledger_rebuild import RebuildReport
+    from siltstone.objects.rebuild_plan import Recalc
     from siltstone.objects.space_removal import RemovedKeyspace
     from siltstone.store.async_store import AsyncStore
 
@@ -35,8 +38,9 @@ async def create_async(
         store: where it is to be.
         name: printable, without braces and slashes, at most 200 bytes of UTF-8.
         tags: kinds of objects, each 1 to 8 bytes of UTF-8, and what value compaction keeps of
-            changes of such objects that were replaced: ``recovr`` nothing, ``retain`` all but the
-            values. ``None`` means ``{"o": "recovr"}``.
+            changes of such objects that were replaced: ``recovr`` and ``recalc`` nothing,
+            ``retain`` all but the values. After ``recalc`` a rebuild makes the index by a function
+            of the application. ``None`` means ``{"o": "recovr"}``.
 
     Raises:
         KeyspaceExistsError: there is one of this name.
@@ -47,10 +51,7 @@ async def create_async(
         OutcomeUnknownError: the log failed; a repeat tells.
     """
     names = space_names(name)
-    found = {STANDARD: "recovr"} if tags is None else tags
-    if not found:
-        raise ValueError("a keyspace has at least one tag")
-    space = Space(tags={check_tag(tag): _strategy(each) for tag, each in found.items()})
+    space = Space(tags=tag_strategies({STANDARD: "recovr"} if tags is None else tags))
     await new_space(store, names, space)
     return AsyncKeyspace(await open_space(store, names))
 
@@ -66,6 +67,45 @@ async def open_async(store: AsyncStore, name: str) -> AsyncKeyspace:
         FormatError: it was made by a newer version.
     """
     return AsyncKeyspace(await open_space(store, space_names(name)))
+
+
+async def rebuild_async(
+    store: AsyncStore,
+    name: str,
+    *,
+    tags: Mapping[str, str] | None = None,
+    recalc: Mapping[str, Recalc] | None = None,
+    accept_loss: bool = False,
+) -> RebuildReport:
+    """Make the ledger of a keyspace again from its values: heads, index and what expires.
+
+    For a ledger that is damaged or was lost, and to index everything again by a changed function.
+    It is in the order of SQNs, of headers alone. Until it ends the keyspace refuses all verbs with
+    ``RebuildingError``, those of open handles too; after a failure or a death a repeat goes on.
+
+    Args:
+        store: of the keyspace; it may be open.
+        name: of the keyspace.
+        tags: as for ``create_async``, for a ledger that is lost; ``None`` means as they were.
+        recalc: how the index is made of the objects of each tag whose strategy is ``recalc``.
+        accept_loss: whether older records count where damage hides which objects were changed.
+
+    Raises:
+        KeyspaceNotFoundError: there is neither a ledger nor a value of this name.
+        LostDataError: the tags are lost and not given; or the value segments do not tell what
+            counts; or damage hides which objects were changed, and that is not accepted.
+        LostObjectError: a value is damaged or gone that a function of ``recalc`` asks for.
+        UnsupportedError: a tag lacks its function, or a record has a tag that is not known.
+        ObjectLimitError: a function gave too many terms, or too long ones.
+        RebuildingError: something else rebuilds or restores it.
+        ReadOnlyError: the store was opened read-only.
+        FormatError: a newer version wrote it.
+        ChunkError: long-term storage refused, or did not answer.
+        BackPressureError, SafeModeError, StorageFullError, OutcomeUnknownError: the log failed.
+    """
+    names = space_names(name)
+    found = None if tags is None else tag_strategies(tags)
+    return await rebuild_space(store, names, found, recalc or {}, accept_loss=accept_loss)
 
 
 async def names_async(store: AsyncStore) -> AsyncIterator[str]:
@@ -122,6 +162,13 @@ async def destroy_async(store: AsyncStore, name: str) -> RemovedKeyspace:
     return await destroy_space(store, space_names(name))
 
 
+def tag_strategies(tags: Mapping[str, str]) -> dict[str, Strategy]:
+    """Return the strategy of each tag. Raises ``ValueError`` for what can be none."""
+    if not tags:
+        raise ValueError("a keyspace has at least one tag")
+    return {check_tag(tag): _strategy(each) for tag, each in tags.items()}
+
+
 def check_tag(tag: str) -> str:
     """Return a tag. Raises ``ValueError`` for what can be none."""
     if not isinstance(tag, str):
@@ -133,7 +180,7 @@ def check_tag(tag: str) -> str:
 
 
 def _strategy(name: str) -> Strategy:
-    known = {each.name.lower(): each for each in (Strategy.RECOVR, Strategy.RETAIN)}
+    known = {each.name.lower(): each for each in Strategy}
     if name not in known:
         raise ValueError(f"a strategy is {' or '.join(known)}, not {name!r}")
     return known[name]

@@ -35,6 +35,10 @@ class CompactionBusyError(ObjectError):
     """A value compaction of this keyspace is running."""
 
 
+class RebuildingError(ObjectError):
+    """The ledger of the keyspace is being rebuilt, or a rebuild of it was not ended."""
+
+
 class LostObjectError(LostDataError):
     """The value of an object is damaged or gone; its head is there.
 

@@ -243,6 +243,12 @@ def _rows(key: ObjectKey, old: Head | None, new: Head | None) -> list[LedgerRow]
     return rows
 
 
+def rows_between(key: ObjectKey, old: Head | None, new: Head | None) -> tuple[list[LedgerRow], int]:
+    """Rows that differ between what an object was and what it becomes, and their bytes."""
+    rows = _rows(key, old, new)
+    return rows, _size(rows)
+
+
 def _size(rows: list[LedgerRow]) -> int:
     size = ENTRY_BYTES * len(rows)
     for key, value in rows:

@@ -13,6 +13,7 @@ from siltstone.objects.async_keyspaces import (
     destroy_async,
     names_async,
     open_async,
+    rebuild_async,
 )
 from siltstone.objects.blocking_folds import Folds
 from siltstone.objects.blocking_snapshot import KeyspaceSnapshot
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from siltstone.container.models.segments import Finding
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.batches import PutResult
+    from siltstone.objects.ledger_rebuild import DoubtfulObject, RebuildReport
+    from siltstone.objects.rebuild_plan import Recalc
     from siltstone.objects.space_info import KeyspaceInfo
     from siltstone.objects.space_removal import RemovedKeyspace
     from siltstone.objects.value_compaction import CompactionReport
@@ -144,6 +147,10 @@ class Keyspace(LivingHandle, Folds):
         make = partial(self._keyspace.check, deep=deep, progress=progress)
         return self._loop.iterate(make, batch=1)
 
+    def doubtful(self) -> Iterator[DoubtfulObject]:
+        """Yield the doubtful objects of the last rebuild. See ``AsyncKeyspace.doubtful``."""
+        return self._loop.iterate(self._keyspace.doubtful)
+
     # --- folds ------------------------------------------------------------------------------------
 
     def snapshot(self, ttl_s: float = QUERY_TTL_S) -> KeyspaceSnapshot:
@@ -161,6 +168,19 @@ def open(store: Store, name: str) -> Keyspace:
     """Open a keyspace of an open store. See ``open_async``."""
     loop, inner = parts_of(store)
     return Keyspace(loop, loop.run(open_async(inner, name)))
+
+
+def rebuild(
+    store: Store,
+    name: str,
+    *,
+    tags: Mapping[str, str] | None = None,
+    recalc: Mapping[str, Recalc] | None = None,
+    accept_loss: bool = False,
+) -> RebuildReport:
+    """Make the ledger of a keyspace again from its values. See ``rebuild_async``."""
+    loop, inner = parts_of(store)
+    return loop.run(rebuild_async(inner, name, tags=tags, recalc=recalc, accept_loss=accept_loss))
 
 
 def names(store: Store) -> Iterator[str]:

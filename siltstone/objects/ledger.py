@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from siltstone.objects.errors import RebuildingError
 from siltstone.objects.records.head import Head, decode_head
 from siltstone.objects.records.keys import (
     MANIFEST,
@@ -15,6 +16,7 @@ from siltstone.objects.records.keys import (
     first_sqn_of,
     head_key,
 )
+from siltstone.objects.records.rebuild_rows import is_rebuild
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     Space,
@@ -56,10 +58,18 @@ class Ledger:
         return None if found is None else decode_space(found.value, where=self._names.name)
 
     async def state(self) -> Versioned | None:
-        """What the next batch begins with."""
-        found = await self._table.get(STATE)
+        """What the next batch begins with. Raises ``RebuildingError`` while there is no ledger."""
+        return self._state(await self._table.get(STATE))
+
+    def state_now(self) -> Versioned | None:
+        """``state`` on any thread; ``None`` also when only the store's loop can tell."""
+        found = value_of(self._table, STATE)
+        return None if found is None else self._state(found[0])
+
+    def _state(self, found: TableValue | None) -> Versioned | None:
         if found is None:
             return None
+        check_built(found.value, keyspace=self._names.name)
         return Versioned(decode_state(found.value, where=self._names.name), found.version)
 
     async def manifest(self) -> list[ManifestRow]:
@@ -83,6 +93,16 @@ class Ledger:
             return found[0]
         row_key = head_key(key)
         return _head(row_key, await self._table.get(row_key))
+
+
+def check_built(state: bytes, *, keyspace: str) -> None:
+    """Refuse a ledger that is being rebuilt, by its state. Raises ``RebuildingError``."""
+    if is_rebuild(state):
+        raise RebuildingError(
+            "the keyspace is being rebuilt; repeat the rebuild, or the restore, to end one that "
+            "was interrupted",
+            keyspace=keyspace,
+        )
 
 
 def _head(row_key: bytes, found: TableValue | None) -> Head | None:

@@ -13,7 +13,7 @@ from siltstone.core.errors import (
 )
 from siltstone.objects.errors import LostObjectError
 from siltstone.objects.folds import Found, HeadRange, heads
-from siltstone.objects.ledger import manifest_of
+from siltstone.objects.ledger import check_built, manifest_of
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import ObjectHead, StoredObject, lost
 from siltstone.objects.records.head import Head, decode_head
@@ -62,6 +62,12 @@ class Moment:
     def release(self) -> None:
         """End it. Idempotent."""
         self._held.release()
+
+    async def check_built(self) -> None:
+        """Refuse a ledger that was being rebuilt. Raises ``RebuildingError``."""
+        state = await self.ledger.get(STATE)
+        if state is not None:
+            check_built(state.value, keyspace=self.parts.names.name)
 
     def by_key(self, which: HeadRange) -> AsyncIterator[list[Found]]:
         """The heads of a range, in the order of buckets and keys."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -12,7 +13,7 @@ from siltstone.core.bounded_calls import off_loop
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.errors import ClosedError, FencedError, ReadOnlyError, SiltstoneError
 from siltstone.objects.batches import BatchWriter
-from siltstone.objects.errors import CompactionBusyError
+from siltstone.objects.errors import CompactionBusyError, RebuildingError
 from siltstone.objects.expiry import reap
 from siltstone.objects.head_checks import HeadChecks
 from siltstone.objects.ledger import Ledger
@@ -62,6 +63,7 @@ class OpenSpace(AsyncClosing):
         parts: of the keyspace.
         checks: compares heads with their records.
         closed: whether it was closed.
+        rebuilt: whether that was for a rebuild of its ledger.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class OpenSpace(AsyncClosing):
         self.checks = HeadChecks(parts, settings.head_checks, self._begin)
         self._settings = settings
         self.closed = False
+        self.rebuilt = False
         self._limits = limits
         self._compacting = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -172,7 +175,11 @@ class OpenSpace(AsyncClosing):
         return self._batches
 
     def check_open(self) -> None:
-        """Raise ``ClosedError`` once it was closed."""
+        """Raise ``ClosedError`` once it was closed, ``RebuildingError`` if for a rebuild."""
+        if self.rebuilt:
+            raise RebuildingError(
+                "the keyspace was rebuilt: open it again", keyspace=self.parts.names.name
+            )
         if self.closed:
             raise ClosedError("the keyspace was closed")
 
@@ -238,6 +245,18 @@ def snapshots_of(store: AsyncStore, names: SpaceNames) -> LedgerSnapshots:
     """
     space = _open.setdefault(store, _OpenSpaces()).spaces.get(names.name)
     return LedgerSnapshots(store.table(names.ledger)) if space is None else space.parts.snapshots
+
+
+@asynccontextmanager
+async def space_closed(store: AsyncStore, names: SpaceNames) -> AsyncIterator[None]:
+    """Close a keyspace of a store, and keep it from being opened until the end of the block."""
+    opened = _open.setdefault(store, _OpenSpaces())
+    async with opened.lock:
+        space = opened.spaces.get(names.name)
+        if space is not None and not space.closed:
+            space.rebuilt = True
+            await space.close()
+        yield
 
 
 async def open_space(

@@ -6,12 +6,30 @@ All have one ``{tag}``, so they are in one container, in which commits are atomi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from siltstone.objects.errors import KeyspaceNameError
 
 PREFIX: Final = "objects/"
 NAME_BYTES_MAX: Final = 200
+
+FATE_ATTRIBUTE: Final = "siltstone.keyspace"
+"""Key of the attribute of a value segment that says its ``SegmentFate``."""
+
+
+class SegmentFate(Enum):
+    """What a compaction said of a value segment, in the commit that changed the manifest.
+
+    So the manifest can be made again from the segments. Values are persisted.
+    """
+
+    NONE = ""
+    """Nothing: it was rolled, or a compaction made it and never named it."""
+    NAMED = "named"
+    """A compaction made it, and the manifest names it."""
+    REPLACED = "replaced"
+    """The manifest does not name it any more."""
 
 
 @dataclass(frozen=True, slots=True)

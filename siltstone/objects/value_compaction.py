@@ -15,7 +15,7 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from siltstone.container.models.imports import ImportOutput, ImportTicket
-from siltstone.container.models.segments import Operation, Put, Remove, VersionIs
+from siltstone.container.models.segments import Operation, Put, Remove, SetAttribute, VersionIs
 from siltstone.core.errors import (
     ConditionFailedError,
     CorruptDataError,
@@ -45,6 +45,7 @@ from siltstone.objects.records.space_rows import (
 from siltstone.objects.records.value_record import RecordHeader
 from siltstone.objects.scores import RUN_MAX, best_run, without
 from siltstone.objects.segment_copy import SegmentCopy
+from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
 from siltstone.objects.value_segments import RollLimits
 from siltstone.objects.value_uses import ValueUses
 from siltstone.store.handles.import_writer import ImportWriter
@@ -311,6 +312,8 @@ class ValueCompaction:
             conditions.append(VersionIs(ledger, key, None if seen is None else seen.version))
             operations.append(Remove(ledger, key))
             operations.append(Put(ledger, task_key(row.number), encode_task(not_before_s)))
+            operations.append(self._says(row.number, SegmentFate.REPLACED))
+        operations += [self._says(row.number, SegmentFate.NAMED) for row in made]
         operations += [
             Put(ledger, manifest_key(row.first_sqn), encode_manifest_row(row)) for row in made
         ]
@@ -320,6 +323,10 @@ class ValueCompaction:
             await delete_unnamed(self._space)
             raise
         await self._space.manifest.now()
+
+    def _says(self, number: int, fate: SegmentFate) -> Operation:
+        """What a rebuild needs to know of a segment when the manifest is lost."""
+        return SetAttribute(self._names.value_segment(number), FATE_ATTRIBUTE, fate.value)
 
 
 def _made_row(number: int, copy: SegmentCopy, as_of: int) -> ManifestRow:

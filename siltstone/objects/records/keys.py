@@ -7,6 +7,7 @@ Layout::
     03 first_sqn:u64                            manifest: a value segment
     04 number:u32                               task: a value segment to delete
     08 expires_s:u32, tag, bucket, key, subkey  an object that expires
+    09 hash:u64[, tag, bucket, key, subkey]     doubtful: an object that a rebuild cannot know
     10 tag, bucket, key, subkey                 head
     20 bucket, field, term, tag, key            index entry
 
@@ -28,6 +29,7 @@ STATE: Final = b"\x02"
 MANIFEST: Final = b"\x03"
 TASK: Final = b"\x04"
 EXPIRY: Final = b"\x08"
+DOUBTFUL: Final = b"\x09"
 HEAD: Final = b"\x10"
 INDEX: Final = b"\x20"
 
@@ -134,6 +136,21 @@ def number_of_task(row_key: bytes) -> int:
         raise CorruptDataError("not the key of a task", where=row_key.hex())
     number: int = _U32.unpack_from(row_key, 1)[0]
     return number
+
+
+def doubtful_key(hashed: int, key: ObjectKey | None = None) -> bytes:
+    """Key of the row of a doubtful object, known by the hash of its key alone, or by both."""
+    return DOUBTFUL + _U64.pack(hashed) + (b"" if key is None else suffix(key))
+
+
+def decode_doubtful_key(row_key: bytes) -> tuple[int, ObjectKey | None]:
+    """What a doubtful object is known by. Raises ``CorruptDataError``."""
+    if len(row_key) < 1 + _U64.size or not row_key.startswith(DOUBTFUL):
+        raise CorruptDataError("not the key of a doubtful object", where=row_key.hex())
+    hashed: int = _U64.unpack_from(row_key, 1)[0]
+    if len(row_key) == 1 + _U64.size:
+        return hashed, None
+    return hashed, ObjectKey(*_parts(row_key, DOUBTFUL, _U64.size, 4))
 
 
 def decode_head_key(row_key: bytes) -> ObjectKey:

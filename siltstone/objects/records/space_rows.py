@@ -131,6 +131,11 @@ def decode_state(value: bytes, *, where: str) -> SpaceState:
         next_number=reader.uvarint(),
     )
     reader.end()
+    return check_state(state, reader)
+
+
+def check_state(state: SpaceState, reader: Reader) -> SpaceState:
+    """Return a state that a row has. Raises ``CorruptDataError`` if it cannot be."""
     if not (
         1 <= state.first_sqn <= state.next_sqn
         and state.records <= state.next_sqn - state.first_sqn

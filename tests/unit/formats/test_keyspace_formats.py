@@ -18,9 +18,11 @@ from siltstone.objects.records.keys import (
     STATE,
     IndexEntry,
     ObjectKey,
+    decode_doubtful_key,
     decode_expiry_key,
     decode_head_key,
     decode_index_key,
+    doubtful_key,
     expiry_key,
     first_sqn_of,
     head_key,
@@ -28,6 +30,16 @@ from siltstone.objects.records.keys import (
     manifest_key,
     number_of_task,
     task_key,
+)
+from siltstone.objects.records.rebuild_rows import (
+    Doubt,
+    Rebuild,
+    RebuildPhase,
+    decode_doubt,
+    decode_rebuild,
+    encode_doubt,
+    encode_rebuild,
+    is_rebuild,
 )
 from siltstone.objects.records.space_rows import (
     ManifestRow,
@@ -173,3 +185,17 @@ def test_the_rows_about_the_keyspace_are_as_the_page_says() -> None:
     key, value = ROWS["task"]
     assert (key, value) == (task_key(7), encode_task(0))
     assert (number_of_task(key), decode_task(value, where="page")) == (7, 0)
+
+
+def test_the_page_shows_a_rebuild_and_a_doubtful_object() -> None:
+    state = SpaceState(next_sqn=500, number=2, first_sqn=300, length=104, records=1, next_number=3)
+    now = Rebuild(phase=RebuildPhase.RECORDS, state=state, sqn=1_000, seen_ms=1_700_000_000_123)
+    assert ROWS["rebuild"] == (STATE, encode_rebuild(now))
+    assert is_rebuild(ROWS["rebuild"][1])
+    assert not is_rebuild(ROWS["state"][1])
+    assert decode_rebuild(ROWS["rebuild"][1], where="page") == now
+    doubt = Doubt(number=2, last_sqn=300)
+    assert ROWS["doubtful"] == (doubtful_key(7, KEY), encode_doubt(doubt))
+    assert decode_doubt(ROWS["doubtful"][1], where="page") == doubt
+    assert decode_doubtful_key(ROWS["doubtful"][0]) == (7, KEY)
+    assert decode_doubtful_key(doubtful_key(7)) == (7, None)

@@ -16,6 +16,15 @@ from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.core.records.wire import text, uvarint
 from siltstone.objects.records.head import Head, decode_head, encode_head
 from siltstone.objects.records.keys import IndexEntry
+from siltstone.objects.records.rebuild_rows import (
+    Doubt,
+    Rebuild,
+    RebuildPhase,
+    decode_doubt,
+    decode_rebuild,
+    encode_doubt,
+    encode_rebuild,
+)
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     Space,
@@ -68,6 +77,23 @@ ROWS: dict[str, tuple[bytes, Decode]] = {
     "head": (encode_head(HEAD), lambda raw: decode_head(raw, where="a row")),
     "space": (encode_space(SPACE), lambda raw: decode_space(raw, where="a row")),
     "state": (encode_state(STATE), lambda raw: decode_state(raw, where="a row")),
+    "rebuild": (
+        encode_rebuild(
+            Rebuild(
+                phase=RebuildPhase.INDEX,
+                state=STATE,
+                sqn=299,
+                seen_ms=1_700_000_000_000,
+                position=b"\x10o",
+                source="a backup",
+            )
+        ),
+        lambda raw: decode_rebuild(raw, where="a row"),
+    ),
+    "doubtful": (
+        encode_doubt(Doubt(number=3, last_sqn=300)),
+        lambda raw: decode_doubt(raw, where="a row"),
+    ),
     "manifest": (
         encode_manifest_row(MANIFEST),
         lambda raw: decode_manifest_row(100, raw, where="a row"),

@@ -1,0 +1,384 @@
+"""A rebuild: the ledger of a keyspace is made again from its value log.
+
+The headers of all records are gone through in the order of their SQNs, and each commit says how far
+that is. So one that was killed goes on, and until the end the keyspace refuses all verbs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from siltstone.container.models.segments import Operation, Put, VersionIs
+from siltstone.core.constants import KIB, MIB
+from siltstone.core.errors import ConditionFailedError, LostDataError
+from siltstone.objects.changes import check_index, index_entries, name_text
+from siltstone.objects.errors import RebuildingError, UnsupportedError
+from siltstone.objects.evaluation import LedgerRow, rows_between
+from siltstone.objects.ledger import Ledger
+from siltstone.objects.manifest import Manifest
+from siltstone.objects.object_views import ObjectHead
+from siltstone.objects.rebuild_plan import Recalc, head_of
+from siltstone.objects.rebuild_step import RebuildStep
+from siltstone.objects.records.footer import key_hash
+from siltstone.objects.records.head import Head, decode_head
+from siltstone.objects.records.keys import (
+    DOUBTFUL,
+    EXPIRY,
+    HEAD,
+    STATE,
+    ObjectKey,
+    after_prefix,
+    decode_doubtful_key,
+    decode_expiry_key,
+    decode_head_key,
+    doubtful_key,
+    expired_until,
+    heads_prefix,
+)
+from siltstone.objects.records.rebuild_rows import (
+    Doubt,
+    Rebuild,
+    RebuildPhase,
+    decode_doubt,
+    decode_rebuild,
+    encode_doubt,
+)
+from siltstone.objects.records.space_rows import (
+    ManifestRow,
+    Space,
+    Strategy,
+    ValueStatus,
+    encode_state,
+)
+from siltstone.objects.sure_headers import HeaderGap, bare_headers, footer_headers
+from siltstone.objects.value_log import FoundHeader, ValueLog
+
+if TYPE_CHECKING:
+    from siltstone.objects.space_names import SpaceNames
+    from siltstone.store.async_store import AsyncStore
+
+COMMIT_COUNT: Final = 1_000
+"""Records of one commit, which are looked at again when a rebuild is killed."""
+
+COMMIT_BYTES: Final = MIB
+"""Most bytes of rows of one commit, unless a frame of tier 1 has less."""
+
+FRAME_MARGIN: Final = 8 * KIB
+TURN_COUNT: Final = 64
+"""After so many records the loop has a turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtfulObject:
+    """An object that was there, and whose newest change cannot be known.
+
+    Attributes:
+        bucket: of the object.
+        key: its name in the bucket.
+        tag: of its kind.
+        number: of the value segment that is damaged.
+    """
+
+    bucket: str
+    key: str
+    tag: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildReport:
+    """What a rebuild did.
+
+    Attributes:
+        records: records that this call looked at.
+        doubtful: objects whose newest change may be in bytes that are damaged. They are absent:
+            what they were before is not taken for what they are.
+        unnamed: changes in such bytes of objects of which nothing else is known.
+        unknown: value segments with damage that nothing tells the objects of. Never without
+            ``accept_loss``.
+    """
+
+    records: int
+    doubtful: tuple[DoubtfulObject, ...]
+    unnamed: int
+    unknown: tuple[str, ...]
+
+
+class LedgerRebuild:
+    """One rebuild of a keyspace that ``begin_rebuild`` began.
+
+    Args:
+        store: of the keyspace.
+        names: of the keyspace.
+        space: what it is.
+        recalc: by tag how the index is made, for each tag whose strategy is ``recalc``.
+        accept_loss: whether older records count where damage hides which objects were changed.
+    """
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        names: SpaceNames,
+        space: Space,
+        recalc: Mapping[str, Recalc],
+        *,
+        accept_loss: bool,
+    ) -> None:
+        self._store = store
+        self._names = names
+        self._recalc = recalc
+        self._accept_loss = accept_loss
+        self._tags = {tag.encode(): strategy for tag, strategy in space.tags.items()}
+        self._table = store.table(names.ledger)
+        self._ledger = Ledger(store, names)
+        self._values = ValueLog(store, names)
+        room = store.segment(names.value_segment(1)).append_bytes_max - FRAME_MARGIN
+        self._commit_bytes = min(COMMIT_BYTES, room)
+        self._doubts: dict[int, Doubt] = {}
+        self._unknown: list[str] = []
+        self._records = 0
+
+    async def run(self) -> RebuildReport:
+        """Rebuild the ledger, from where a rebuild before was.
+
+        Raises:
+            RebuildingError: something else rebuilds it.
+            UnsupportedError: a record has a tag that the keyspace has not.
+            LostDataError: damage hides which objects were changed, and that is not accepted.
+            LostObjectError: a value is damaged or gone that a function of ``recalc`` asks for.
+            ObjectLimitError: such a function gave too many terms, or too long ones.
+            ChunkError: long-term storage refused, or did not answer.
+            BackPressureError, SafeModeError, StorageFullError, OutcomeUnknownError: the log failed.
+
+        A repeat goes on after all of them.
+        """
+        found = await self._table.get(STATE)
+        assert found is not None, "the rebuild was begun"
+        now = decode_rebuild(found.value, where=self._names.name)
+        version = found.version
+        async for row_key, row in self._table.scan(DOUBTFUL, HEAD):
+            self._doubts[decode_doubtful_key(row_key)[0]] = decode_doubt(
+                row.value, where=row_key.hex()
+            )
+        manifest = await self._ledger.manifest()
+        if now.phase is RebuildPhase.RECORDS:
+            now, version = await self._read_records(now, version, manifest)
+            now = replace(now, phase=RebuildPhase.DOUBTFUL)
+            version = await self._remove_expired(now, version)
+        if now.phase is RebuildPhase.DOUBTFUL:
+            now, version = await self._remove_doubtful(now, version)
+            now = replace(now, phase=RebuildPhase.INDEX)
+        if self._recalc:
+            now, version = await self._index(now, version, Manifest(manifest))
+        await self._commit([Put(self._names.ledger, STATE, encode_state(now.state))], version)
+        return await self._report()
+
+    # --- records ----------------------------------------------------------------------------------
+
+    async def _read_records(
+        self, now: Rebuild, version: int, manifest: list[ManifestRow]
+    ) -> tuple[Rebuild, int]:
+        """Make heads of the records that are left; return how far that is."""
+        for row in manifest:
+            if row.status is not ValueStatus.ACTIVE and row.last_sqn <= now.sqn:
+                continue
+            async for found in self._headers(row, now):
+                if isinstance(found, HeaderGap):
+                    step = self._gap(row, found, now)
+                    now, version = step.now, await self._commit(step.operations(), version)
+                    continue
+                start = 0
+                while start < len(found):
+                    step, start = await self._step(row, found, start, now)
+                    now, version = step.now, await self._commit(step.operations(), version)
+        return now, version
+
+    def _headers(
+        self, row: ManifestRow, now: Rebuild
+    ) -> AsyncIterator[list[FoundHeader] | HeaderGap]:
+        segment = self._store.segment(self._names.value_segment(row.number))
+        if row.status is ValueStatus.SEALED:
+            return footer_headers(
+                segment,
+                footer_end=row.footer_end,
+                length=row.length,
+                after_sqn=now.sqn,
+                last_sqn=row.last_sqn,
+            )
+        is_active = row.status is ValueStatus.ACTIVE
+        return bare_headers(
+            segment,
+            length=now.state.length if is_active else row.length,
+            after_sqn=now.sqn,
+            last_sqn=now.state.next_sqn - 1 if is_active else row.last_sqn,
+        )
+
+    async def _step(
+        self, row: ManifestRow, found: list[FoundHeader], start: int, now: Rebuild
+    ) -> tuple[RebuildStep, int]:
+        """What one commit makes of headers from ``start`` on, and where the next one begins."""
+        step = RebuildStep(self._names.ledger, now)
+        heads: dict[ObjectKey, Head | None] = {}
+        clock_s = self._store.environment.time()
+        seen_ms = now.seen_ms
+        number = start
+        for number in range(start, min(start + COMMIT_COUNT, len(found))):
+            offset, _, header = found[number]
+            key = header.key
+            strategy = self._tags.get(key.tag)
+            if strategy is None:
+                raise UnsupportedError(
+                    f"a record has the tag {name_text(key.tag)!r}, which the keyspace has not",
+                    keyspace=self._names.name,
+                )
+            old = heads[key] if key in heads else await self._ledger.head(key)
+            # What expired by the time of any record stays so, whatever the clock says by now.
+            seen_ms = max(seen_ms, header.modified_ms)
+            new = head_of(header, row.number, offset, max(clock_s, seen_ms / 1000))
+            if new is not None and strategy is Strategy.RECALC:
+                new = new._replace(entries=())
+            rows, size = rows_between(key, old, new) if old or new else ([], 0)
+            if step.size + size > self._commit_bytes and number > start:
+                break
+            heads[key] = new
+            step.put(rows, size)
+            if self._doubts and (hashed := key_hash(key)) in self._doubts:
+                del self._doubts[hashed]
+                step.remove(doubtful_key(hashed))
+            step.now = replace(now, sqn=header.sqn, seen_ms=seen_ms)
+            self._records += 1
+            if number % TURN_COUNT == 0:
+                await asyncio.sleep(0)
+        else:
+            number += 1
+        return step, number
+
+    def _gap(self, row: ManifestRow, gap: HeaderGap, now: Rebuild) -> RebuildStep:
+        """What one commit makes of records that cannot be read."""
+        segment = self._names.value_segment(row.number)
+        step = RebuildStep(self._names.ledger, replace(now, sqn=gap.last_sqn))
+        if gap.hashes is None:
+            if not self._accept_loss:
+                raise LostDataError(
+                    "damage hides which objects were changed: older records cannot be trusted",
+                    where=segment,
+                    after_sqn=gap.after_sqn,
+                    last_sqn=gap.last_sqn,
+                    reason=gap.reason,
+                )
+            self._unknown.append(segment)
+            return step
+        doubt = Doubt(number=row.number, last_sqn=gap.last_sqn)
+        for hashed in gap.hashes:
+            self._doubts[hashed] = doubt
+            step.add(Put(self._names.ledger, doubtful_key(hashed), encode_doubt(doubt)))
+        return step
+
+    # --- doubtful objects, and the index ----------------------------------------------------------
+
+    async def _remove_expired(self, now: Rebuild, version: int) -> int:
+        """Remove what had expired when the newest record was made, whatever the clock says now."""
+        step = RebuildStep(self._names.ledger, now)
+        end = expired_until(now.seen_ms // 1000)
+        async for row_key, _ in self._table.scan(EXPIRY, end):
+            key = decode_expiry_key(row_key)[1]
+            head = await self._ledger.head(key)
+            rows, size = rows_between(key, head, None)
+            if step.size + size > self._commit_bytes:
+                version = await self._commit(step.operations(), version)
+                step = RebuildStep(self._names.ledger, now)
+            step.put(rows, size)
+        return await self._commit(step.operations(), version)
+
+    async def _remove_doubtful(self, now: Rebuild, version: int) -> tuple[Rebuild, int]:
+        """Remove the heads that a record which cannot be read may have replaced."""
+        if not self._doubts:
+            return now, version
+        step = RebuildStep(self._names.ledger, now)
+        async for row_key, found in self._table.scan(HEAD, bytes((HEAD[0] + 1,))):
+            key = decode_head_key(row_key)
+            hashed = key_hash(key)
+            doubt = self._doubts.get(hashed)
+            if doubt is None:
+                continue
+            rows, size = rows_between(key, decode_head(found.value, where=row_key.hex()), None)
+            if step.size + size > self._commit_bytes:
+                version = await self._commit(step.operations(), version)
+                step = RebuildStep(self._names.ledger, now)
+            step.put(rows, size)
+            step.add(Put(self._names.ledger, doubtful_key(hashed, key), encode_doubt(doubt)))
+        return now, await self._commit(step.operations(), version)
+
+    async def _index(self, now: Rebuild, version: int, manifest: Manifest) -> tuple[Rebuild, int]:
+        """Let functions make the index of their tags."""
+        for tag in sorted(self._recalc, key=str.encode):
+            prefix = heads_prefix(tag.encode(), None)
+            start, end = max(prefix, now.position), after_prefix(prefix)
+            if start >= end:
+                continue
+            step = RebuildStep(self._names.ledger, now)
+            async for row_key, found in self._table.scan(start, end):
+                key = decode_head_key(row_key)
+                head = decode_head(found.value, where=row_key.hex())
+                rows, size = await self._indexed(self._recalc[tag], key, head, manifest)
+                if step.count == COMMIT_COUNT or step.size + size > self._commit_bytes:
+                    step.now = now = replace(now, position=row_key)
+                    version = await self._commit(step.operations(), version)
+                    step = RebuildStep(self._names.ledger, now)
+                step.put(rows, size)
+            step.now = now = replace(now, position=end)
+            version = await self._commit(step.operations(), version)
+        return now, version
+
+    async def _indexed(
+        self, recalc: Recalc, key: ObjectKey, head: Head, manifest: Manifest
+    ) -> tuple[list[LedgerRow], int]:
+        bare = head._replace(entries=())
+        value = await self._values.value(key, head, manifest) if recalc.reads_value else None
+        entries = index_entries(recalc.index(ObjectHead(key, bare), value))
+        check_index(key, entries)
+        return rows_between(key, head, bare._replace(entries=entries))
+
+    # --- commits ----------------------------------------------------------------------------------
+
+    async def _commit(self, operations: list[Operation], version: int) -> int:
+        """Commit what a step does; return the version of the state afterwards."""
+        ledger = self._names.ledger
+        try:
+            result = await self._store.commit(operations, [VersionIs(ledger, STATE, version)])
+        except ConditionFailedError as error:
+            raise RebuildingError(
+                "something else rebuilds the keyspace", keyspace=self._names.name
+            ) from error
+        return result.version
+
+    async def _report(self) -> RebuildReport:
+        named = [each async for each in doubtful_objects(self._store, self._names)]
+        hashes = set()
+        async for row_key, _ in self._table.scan(DOUBTFUL, HEAD):
+            hashed, key = decode_doubtful_key(row_key)
+            hashes.add((hashed, key is not None))
+        unnamed = {hashed for hashed, _ in hashes} - {hashed for hashed, known in hashes if known}
+        return RebuildReport(
+            records=self._records,
+            doubtful=tuple(named),
+            unnamed=len(unnamed),
+            unknown=tuple(self._unknown),
+        )
+
+
+async def doubtful_objects(store: AsyncStore, names: SpaceNames) -> AsyncIterator[DoubtfulObject]:
+    """Yield the doubtful objects of the last rebuild of a keyspace whose names are known."""
+    async for row_key, row in store.table(names.ledger).scan(DOUBTFUL, HEAD):
+        key = decode_doubtful_key(row_key)[1]
+        if key is not None:
+            doubt = decode_doubt(row.value, where=row_key.hex())
+            yield DoubtfulObject(
+                bucket=name_text(key.bucket),
+                key=name_text(key.key),
+                tag=name_text(key.tag),
+                number=doubt.number,
+            )

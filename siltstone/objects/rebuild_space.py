@@ -1,0 +1,47 @@
+"""A rebuild as it is asked for: the keyspace is closed, its ledger goes, and is made again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from siltstone.core.errors import ReadOnlyError
+from siltstone.objects.ledger_rebuild import LedgerRebuild, RebuildReport
+from siltstone.objects.open_space import space_closed
+from siltstone.objects.rebuild_plan import Recalc, check_recalc
+from siltstone.objects.rebuild_start import begin_rebuild, space_to_rebuild
+
+if TYPE_CHECKING:
+    from siltstone.objects.records.space_rows import Strategy
+    from siltstone.objects.space_names import SpaceNames
+    from siltstone.store.async_store import AsyncStore
+
+
+async def rebuild_space(
+    store: AsyncStore,
+    names: SpaceNames,
+    tags: Mapping[str, Strategy] | None,
+    recalc: Mapping[str, Recalc],
+    *,
+    accept_loss: bool = False,
+) -> RebuildReport:
+    """Rebuild the ledger of a keyspace.
+
+    Args:
+        store: of the keyspace.
+        names: of the keyspace.
+        tags: strategies by tag from now on; ``None`` means as they were.
+        recalc: how the index is made of the objects of each tag whose strategy is ``recalc``.
+        accept_loss: whether older records count where damage hides which objects were changed.
+
+    Raises what the steps of it raise, and:
+        ReadOnlyError: the store was opened read-only.
+    """
+    if store.read_only:
+        raise ReadOnlyError("the store was opened read-only", keyspace=names.name)
+    space = await space_to_rebuild(store, names, tags)
+    check_recalc(space, recalc)
+    async with space_closed(store, names):
+        await begin_rebuild(store, names, space)
+    rebuild = LedgerRebuild(store, names, space, recalc, accept_loss=accept_loss)
+    return await rebuild.run()
