@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
     from siltstone.objects.batches import PutResult as PutResult
     from siltstone.objects.blocking_snapshot import KeyspaceSnapshot as KeyspaceSnapshot
+    from siltstone.objects.entries import EntriesResult as EntriesResult
     from siltstone.objects.errors import CompactionBusyError as CompactionBusyError
     from siltstone.objects.errors import KeyspaceExistsError as KeyspaceExistsError
     from siltstone.objects.errors import KeyspaceNameError as KeyspaceNameError
@@ -56,6 +57,7 @@ __all__ = [
     "CompactionReport",
     "DoubtfulObject",
     "DroppedObject",
+    "EntriesResult",
     "Keyspace",
     "KeyspaceExistsError",
     "KeyspaceInfo",
@@ -95,6 +97,7 @@ _PLACES = {
     "CompactionReport": "value_compaction",
     "DroppedObject": "value_compaction",
     "DoubtfulObject": "ledger_rebuild",
+    "EntriesResult": "entries",
     "Keyspace": "keyspace",
     "KeyspaceInfo": "space_info",
     "KeyspaceSnapshot": "blocking_snapshot",

@@ -96,16 +96,19 @@ class AsyncFolds(ABC):
         start: Name | None = None,
         end: Name | None = None,
     ) -> AsyncIterator[str]:
-        """Yield the keys of a bucket, in order. Otherwise like ``heads``."""
+        """Yield the keys of a bucket, in order, each once. Otherwise like ``heads``."""
         pages = self.head_pages(bucket, tag=tag, start=start, end=end)
+        last = None
         async with aclosing(pages):
             async for page in pages:
                 for key, _ in page:
-                    yield name_text(key.key)
+                    if key.key != last:  # else another subkey of it
+                        last = key.key
+                        yield name_text(last)
 
     async def buckets(self, *, tag: str = STANDARD) -> AsyncIterator[str]:
         """Yield the buckets that have objects, in order."""
-        self._parts.check_tag(tag)
+        tag = self._parts.check_tag(tag)
         async with self._moment(QUERY_TTL_S) as moment:
             async for bucket in buckets(moment.ledger, tag.encode(), moment.now_s):
                 yield name_text(bucket)
@@ -134,7 +137,8 @@ class AsyncFolds(ABC):
             ObjectLimitError: a name is too long.
             ValueError: the pattern is no regular expression.
         """
-        self._parts.check_tag(tag)
+        self._parts.check_values("index")
+        tag = self._parts.check_tag(tag)
         which = term_range(tag, bucket, field, start, end, pattern)
         async with self._moment(QUERY_TTL_S) as moment:
             async for page in entries(moment.ledger, which, moment.now_s):
@@ -170,6 +174,7 @@ class AsyncFolds(ABC):
         """
         if order not in ("key", "sqn"):
             raise ValueError(f"an order is 'key' or 'sqn', not {order!r}")
+        self._parts.check_values("objects with values")
         which = self._range(tag, bucket, start, end, since, until)
         async with self._moment(FOLD_TTL_S) as moment:
             pages = moment.by_key(which) if order == "key" else moment.by_sqn(which)
@@ -190,7 +195,8 @@ class AsyncFolds(ABC):
         tag: str = STANDARD,
     ) -> AsyncIterator[tuple[str, StoredObject]]:
         """Yield terms of an index and the objects that they find. Otherwise like ``index``."""
-        self._parts.check_tag(tag)
+        self._parts.check_values("index")
+        tag = self._parts.check_tag(tag)
         which = term_range(tag, bucket, field, start, end, pattern)
         async with self._moment(FOLD_TTL_S) as moment:
 
@@ -215,7 +221,7 @@ class AsyncFolds(ABC):
         until: float | None,
     ) -> HeadRange:
         """Return which heads a fold is about. Raises what ``heads`` raises."""
-        self._parts.check_tag(tag)
+        tag = self._parts.check_tag(tag)
         return head_range(tag, bucket, start, end, since, until)
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
+from siltstone.objects.async_entries import AsyncEntries
 from siltstone.objects.async_looks import AsyncLooks
 from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot
 from siltstone.objects.changes import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from siltstone.objects.value_compaction import CompactionReport
 
 
-class AsyncKeyspace(LivingHandle, AsyncLooks):
+class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncLooks):
     """A handle to a keyspace; ``create_async`` and ``open_async`` make one.
 
     It is for the loop of its store, which closes the keyspace when it is closed itself.
@@ -152,7 +153,13 @@ class AsyncKeyspace(LivingHandle, AsyncLooks):
         return self._space.batches.delete(request)
 
     async def head(
-        self, bucket: Name, key: Name, *, tag: str = STANDARD, check: bool = False
+        self,
+        bucket: Name,
+        key: Name,
+        subkey: Name = b"",
+        *,
+        tag: str = STANDARD,
+        check: bool = False,
     ) -> ObjectHead | None:
         """Return what is known of an object, ``None`` when it is absent or has expired.
 
@@ -161,6 +168,7 @@ class AsyncKeyspace(LivingHandle, AsyncLooks):
         Args:
             bucket: of the object.
             key: its name in the bucket.
+            subkey: of an entry; only a keyspace of heads only has some.
             tag: of its kind.
             check: compare the head with the header of the record; the value is not read.
 
@@ -169,7 +177,9 @@ class AsyncKeyspace(LivingHandle, AsyncLooks):
                 missing`` in the settings the answer is ``None``.
             ChunkError: with ``check``, long-term storage refused, or did not answer.
         """
-        found = self.key_of(tag, bucket, key)
+        found = self.head_key_of(tag, bucket, key, subkey)
+        if check:
+            self._parts.check_values("a comparison of heads with records")
         head = await self._visible(found)
         if head is None:
             return None
@@ -270,6 +280,10 @@ class AsyncKeyspace(LivingHandle, AsyncLooks):
     def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
         """Return the key of an object of this keyspace. See ``SpaceParts.key_of``."""
         return self._space.parts.key_of(tag, bucket, key)
+
+    def head_key_of(self, tag: str, bucket: Name, key: Name, subkey: Name) -> ObjectKey:
+        """Return the key of a head that is looked at. See ``SpaceParts.head_key_of``."""
+        return self._space.parts.head_key_of(tag, bucket, key, subkey)
 
     async def compact(self, *, accept_loss: bool = False) -> CompactionReport:
         """Compact the value segments that are worth most, once; the report says what was done.

@@ -13,7 +13,7 @@ from siltstone.objects.open_space import destroy_space, new_space, open_space, s
 from siltstone.objects.rebuild_space import rebuild_space
 from siltstone.objects.records.keys import SPACE
 from siltstone.objects.records.limits import TAG_BYTES_MAX
-from siltstone.objects.records.space_rows import Space, Strategy
+from siltstone.objects.records.space_rows import ENTRY_TAG, HeadOnly, Space, Strategy
 from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.space_check import SpaceCheck
 from siltstone.objects.space_names import PREFIX, name_in, space_names
@@ -31,6 +31,7 @@ async def create_async(
     name: str,
     *,
     tags: Mapping[str, str] | None = None,
+    head_only: str | None = None,
 ) -> AsyncKeyspace:
     """Make a keyspace in an open store, and open it.
 
@@ -41,6 +42,8 @@ async def create_async(
             changes of such objects that were replaced: ``recovr`` and ``recalc`` nothing,
             ``retain`` all but the values. After ``recalc`` a rebuild makes the index by a function
             of the application. ``None`` means ``{"o": "recovr"}``.
+        head_only: ``with_lookup`` or ``no_lookup`` for a keyspace of entries without values, whose
+            one tag is ``h``; see ``AsyncEntries``. It never changes.
 
     Raises:
         KeyspaceExistsError: there is one of this name.
@@ -51,9 +54,21 @@ async def create_async(
         OutcomeUnknownError: the log failed; a repeat tells.
     """
     names = space_names(name)
-    space = Space(tags=tag_strategies({STANDARD: "recovr"} if tags is None else tags))
+    if head_only is not None:
+        space = _space_of_heads(head_only, tags)
+    else:
+        space = Space(tags=tag_strategies({STANDARD: "recovr"} if tags is None else tags))
     await new_space(store, names, space)
     return AsyncKeyspace(await open_space(store, names))
+
+
+def _space_of_heads(head_only: str, tags: Mapping[str, str] | None) -> Space:
+    known = {each.name.lower(): each for each in HeadOnly}
+    if head_only not in known:
+        raise ValueError(f"head_only is {' or '.join(known)}, not {head_only!r}")
+    if tags is not None:
+        raise ValueError(f"a keyspace of heads only has the one tag {ENTRY_TAG!r}")
+    return Space(tags={ENTRY_TAG: Strategy.RECOVR}, head_only=known[head_only])
 
 
 async def open_async(store: AsyncStore, name: str) -> AsyncKeyspace:

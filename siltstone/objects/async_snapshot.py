@@ -39,9 +39,11 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing, AsyncFolds):
         """End it. Idempotent."""
         self._taken.release()
 
-    async def head(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> ObjectHead | None:
+    async def head(
+        self, bucket: Name, key: Name, subkey: Name = b"", *, tag: str = STANDARD
+    ) -> ObjectHead | None:
         """Return what was known of an object, ``None`` when it was absent or has expired."""
-        found = self._parts.key_of(tag, bucket, key)
+        found = self._parts.head_key_of(tag, bucket, key, subkey)
         head = await self._taken.head(found)
         return None if head is None else ObjectHead(found, head)
 

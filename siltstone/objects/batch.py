@@ -6,12 +6,14 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from siltstone.objects.entries import EntriesChange
 from siltstone.objects.evaluation import LedgerRow, ObjectChange
 from siltstone.objects.records.space_rows import SpaceState
 
 if TYPE_CHECKING:
     from siltstone.core.errors import SiltstoneError
     from siltstone.objects.changes import NumberRequest, Request
+    from siltstone.objects.entries import EntriesRequest
     from siltstone.objects.records.footer import HeaderNote
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 class Waiting(NamedTuple):
     """A request, and what its caller waits for."""
 
-    request: Request | NumberRequest
+    request: Request | EntriesRequest | NumberRequest
     future: asyncio.Future[Any]
 
 
@@ -35,7 +37,7 @@ class Reply(NamedTuple):
 
     waiting: Waiting
     number: int | None
-    found: ObjectChange | SiltstoneError | None
+    found: ObjectChange | EntriesChange | SiltstoneError | None
 
 
 class ChangeBatch:
@@ -55,7 +57,9 @@ class ChangeBatch:
         """The requests, in order."""
         return [reply.waiting for reply in self.replies]
 
-    def add(self, waiting: Waiting, found: ObjectChange | SiltstoneError | None) -> None:
+    def add(
+        self, waiting: Waiting, found: ObjectChange | EntriesChange | SiltstoneError | None
+    ) -> None:
         """Take a request and what it does."""
         sqn = None
         if type(found) is ObjectChange:
@@ -74,6 +78,12 @@ class ChangeBatch:
             self.parts += found.parts
             self.rows += found.rows
             self.heads[found.key] = found.head
+            self.size += found.size
+        elif type(found) is EntriesChange:
+            sqn = self.state.next_sqn
+            self.state = replace(self.state, next_sqn=sqn + 1)
+            self.rows += found.rows
+            self.heads |= found.heads
             self.size += found.size
         self.replies.append(Reply(waiting, sqn, found))
 

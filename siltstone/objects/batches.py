@@ -38,6 +38,12 @@ from siltstone.objects.changes import (
     ReapRequest,
     Request,
 )
+from siltstone.objects.entries import (
+    EntriesChange,
+    EntriesRequest,
+    EntriesResult,
+    evaluate_entries,
+)
 from siltstone.objects.errors import ObjectLimitError
 from siltstone.objects.evaluation import LedgerRow, ObjectChange, RecordPlace, evaluate
 from siltstone.objects.ledger import Ledger, Versioned
@@ -140,6 +146,10 @@ class BatchWriter:
         """Delete an object; the future gets the SQN of that, ``None`` when it was absent."""
         return self._take(request)
 
+    def mput(self, request: EntriesRequest) -> asyncio.Future[EntriesResult]:
+        """Change entries of heads only, all of them in one commit."""
+        return self._take(request)
+
     def reap(self, request: ReapRequest) -> asyncio.Future[int | None]:
         """Remove what is left of an object that has expired."""
         return self._take(request)
@@ -148,7 +158,7 @@ class BatchWriter:
         """Give a number to a value segment; no other one ever has it."""
         return self._take(NumberRequest())
 
-    def _take(self, request: Request | NumberRequest) -> asyncio.Future[Any]:
+    def _take(self, request: Request | EntriesRequest | NumberRequest) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._failure is not None:
             _raise_in(future, self._failure)
@@ -244,17 +254,22 @@ class BatchWriter:
         place = RecordPlace(state.next_sqn, state.number, state.length)
         # A clock that is before 1970 makes times wrong, and no change impossible.
         now_ms = max(0, int(self._store.environment.time() * 1000))
-        found: ObjectChange | SiltstoneError | None
+        found: ObjectChange | EntriesChange | SiltstoneError | None
         try:
-            found = evaluate(request, await self._head(batch, request.key), place, now_ms)
+            if isinstance(request, EntriesRequest):
+                olds = {key: await self._head(batch, key) for key in request.looked_up}
+                found = evaluate_entries(request, olds, state.next_sqn, now_ms)
+            else:
+                found = evaluate(request, await self._head(batch, request.key), place, now_ms)
         except SiltstoneError as error:
             found = error
-        if type(found) is ObjectChange and batch.size + found.size > self._frame_bytes:
+        size = found.size if isinstance(found, ObjectChange | EntriesChange) else 0
+        if size and batch.size + size > self._frame_bytes:
             if batch.replies:
                 return False
             found = ObjectLimitError(
                 "object is larger than a frame of tier 1",
-                length=found.size,
+                length=size,
                 length_max=self._frame_bytes,
             )
         self._requests.popleft()
@@ -365,6 +380,9 @@ def _tell(reply: Reply, *, pause: bool) -> None:
     elif isinstance(found, ObjectChange) and type(waiting.request) is PutRequest:
         assert number is not None, "a put is a change with a number"
         future.set_result(PutResult(number, found.replaced, pause))
+    elif isinstance(found, EntriesChange):
+        assert number is not None, "entries are a change with a number"
+        future.set_result(EntriesResult(number, pause))
     else:
         future.set_result(number)
 

@@ -64,9 +64,13 @@ class Folds:
         start: Name | None = None,
         end: Name | None = None,
     ) -> Iterator[str]:
-        """Yield the keys of a bucket, in order."""
+        """Yield the keys of a bucket, in order, each once."""
+        last = None
         for head in self.heads(bucket, tag=tag, start=start, end=end):
-            yield head.key
+            key = head.key
+            if key != last:  # else another subkey of it
+                last = key
+                yield key
 
     def buckets(self, *, tag: str = STANDARD) -> Iterator[str]:
         """Yield the buckets that have objects, in order."""

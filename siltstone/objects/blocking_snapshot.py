@@ -37,9 +37,11 @@ class KeyspaceSnapshot(LivingHandle, Closing, Folds):
         with suppress(ClosedError):  # It ended with the store.
             self._loop.run(self._snapshot.close())
 
-    def head(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> ObjectHead | None:
+    def head(
+        self, bucket: Name, key: Name, subkey: Name = b"", *, tag: str = STANDARD
+    ) -> ObjectHead | None:
         """Return what was known of an object, ``None`` when it was absent or has expired."""
-        return self._loop.run(self._snapshot.head(bucket, key, tag=tag))
+        return self._loop.run(self._snapshot.head(bucket, key, subkey, tag=tag))
 
     def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
         """Return an object with its value. See ``AsyncKeyspace.get``."""

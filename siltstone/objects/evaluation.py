@@ -35,11 +35,13 @@ class SqnIs(NamedTuple):
         bucket: of the object.
         key: of the object.
         sqn: what it must have; ``None`` means that the object must be absent.
+        subkey: of an entry of a keyspace of heads only; else empty.
     """
 
     bucket: str
     key: str
     sqn: int | None
+    subkey: str = ""
 
 
 class RecordPlace(NamedTuple):

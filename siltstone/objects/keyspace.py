@@ -15,6 +15,7 @@ from siltstone.objects.async_keyspaces import (
     open_async,
     rebuild_async,
 )
+from siltstone.objects.blocking_entries import Entries
 from siltstone.objects.blocking_folds import Folds
 from siltstone.objects.blocking_snapshot import KeyspaceSnapshot
 from siltstone.objects.changes import STANDARD, Expected, Name, Spec, Terms, Unset, put_request
@@ -38,13 +39,15 @@ if TYPE_CHECKING:
     from siltstone.store.store import Store
 
 
-class Keyspace(LivingHandle, Folds):
+class Keyspace(LivingHandle, Entries, Folds):
     """A handle to a keyspace, for any thread; ``create`` and ``open`` make one.
 
     Its store closes it. See ``AsyncKeyspace``.
     """
 
     __slots__ = ("_keyspace",)
+
+    _keyspace: AsyncKeyspace
 
     def __init__(self, loop: BackgroundLoop, keyspace: AsyncKeyspace) -> None:
         super().__init__(loop, keyspace)
@@ -103,7 +106,13 @@ class Keyspace(LivingHandle, Folds):
         return self._loop.run(awaited(call))
 
     def head(
-        self, bucket: Name, key: Name, *, tag: str = STANDARD, check: bool = False
+        self,
+        bucket: Name,
+        key: Name,
+        subkey: Name = b"",
+        *,
+        tag: str = STANDARD,
+        check: bool = False,
     ) -> ObjectHead | None:
         """Return what is known of an object, ``None`` when it is absent or has expired.
 
@@ -111,10 +120,10 @@ class Keyspace(LivingHandle, Folds):
         ``AsyncKeyspace.head``.
         """
         self._loop.check_caller()
-        found = self._keyspace.key_of(tag, bucket, key)
+        found = self._keyspace.head_key_of(tag, bucket, key, subkey)
         seen = None if check else self._keyspace.head_now(found)
         if seen is None:
-            return self._loop.run(self._keyspace.head(bucket, key, tag=tag, check=check))
+            return self._loop.run(self._keyspace.head(bucket, key, subkey, tag=tag, check=check))
         return None if seen[0] is None else self._keyspace.given(found, seen[0])
 
     def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
@@ -158,10 +167,16 @@ class Keyspace(LivingHandle, Folds):
         return KeyspaceSnapshot(self._loop, self._loop.run(self._keyspace.snapshot(ttl_s)))
 
 
-def create(store: Store, name: str, *, tags: Mapping[str, str] | None = None) -> Keyspace:
+def create(
+    store: Store,
+    name: str,
+    *,
+    tags: Mapping[str, str] | None = None,
+    head_only: str | None = None,
+) -> Keyspace:
     """Make a keyspace in an open store, and open it. See ``create_async``."""
     loop, inner = parts_of(store)
-    return Keyspace(loop, loop.run(create_async(inner, name, tags=tags)))
+    return Keyspace(loop, loop.run(create_async(inner, name, tags=tags, head_only=head_only)))
 
 
 def open(store: Store, name: str) -> Keyspace:

@@ -62,6 +62,11 @@ class ObjectHead:
         return name_text(self._key.tag)
 
     @property
+    def subkey(self) -> str:
+        """Its name below the key, in a keyspace of heads only; else empty."""
+        return name_text(self._key.subkey)
+
+    @property
     def sqn(self) -> int:
         """Number of the change that made it what it is."""
         return self._head.sqn
@@ -73,7 +78,7 @@ class ObjectHead:
 
     @property
     def metadata(self) -> bytes:
-        """What the caller noted."""
+        """What the caller noted; the value of an entry in a keyspace of heads only."""
         return self._head.metadata
 
     @property

@@ -74,7 +74,8 @@ class OpenSpace(AsyncClosing):
         settings: ObjectsSection,
     ) -> None:
         self.parts = parts
-        self.checks = HeadChecks(parts, settings.head_checks, self._begin)
+        has_records = parts.space.head_only is None
+        self.checks = HeadChecks(parts, settings.head_checks if has_records else 0, self._begin)
         self._settings = settings
         self.closed = False
         self.rebuilt = False
@@ -107,6 +108,7 @@ class OpenSpace(AsyncClosing):
             CompactionBusyError: one is running.
         """
         batches, parts = self.batches, self.parts
+        parts.check_values("value compaction")
         self.check_not_compacting()
         self._compacting = True
         try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from siltstone.core.errors import ReadOnlyError
+from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.ledger_rebuild import LedgerRebuild, RebuildReport
 from siltstone.objects.open_space import space_closed
 from siltstone.objects.rebuild_plan import Recalc, check_recalc
@@ -40,6 +41,12 @@ async def rebuild_space(
     if store.read_only:
         raise ReadOnlyError("the store was opened read-only", keyspace=names.name)
     space = await space_to_rebuild(store, names, tags)
+    if space.head_only is not None:
+        raise UnsupportedError(
+            "a keyspace of heads only has no values, so its ledger cannot be made again from them;"
+            " a backup of the store has it",
+            keyspace=names.name,
+        )
     check_recalc(space, recalc)
     async with space_closed(store, names):
         await begin_rebuild(store, names, space)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from siltstone.objects.changes import Name, object_key
+from siltstone.objects.changes import STANDARD, Name, name_bytes, object_key
 from siltstone.objects.errors import UnsupportedError
+from siltstone.objects.records.limits import SUBKEY_BYTES_MAX
+from siltstone.objects.records.space_rows import ENTRY_TAG, HeadOnly
 
 if TYPE_CHECKING:
     from siltstone.objects.ledger import Ledger
@@ -44,20 +46,64 @@ class SpaceParts:
     snapshots: LedgerSnapshots
     losses: Losses
 
-    def check_tag(self, tag: str) -> None:
-        """Refuse a tag that the keyspace does not have. Raises ``UnsupportedError``."""
+    def check_values(self, verb: str) -> None:
+        """Refuse what a keyspace of heads only does not have. Raises ``UnsupportedError``."""
+        if self.space.head_only is not None:
+            raise UnsupportedError(
+                f"a keyspace of heads only has no {verb}: mput changes it, and heads, keys and"
+                " buckets go through it",
+                keyspace=self.names.name,
+            )
+
+    def check_lookup(self, what: str) -> None:
+        """Refuse what needs look-up where there is none. Raises ``UnsupportedError``."""
+        if self.space.head_only is HeadOnly.NO_LOOKUP:
+            raise UnsupportedError(
+                f"a keyspace without look-up has no {what}: use a fold, or a keyspace that was"
+                " made with head_only='with_lookup'",
+                keyspace=self.names.name,
+            )
+
+    def check_tag(self, tag: str) -> str:
+        """Return a tag of the keyspace; ``STANDARD`` is the one of a keyspace of heads only.
+
+        Raises:
+            UnsupportedError: the keyspace does not have it.
+        """
+        if tag == STANDARD and self.space.head_only is not None:
+            return ENTRY_TAG
         if tag not in self.space.tags:
             raise UnsupportedError(
                 f"the keyspace has no tag {tag!r}, only {', '.join(self.space.tags)}",
                 keyspace=self.names.name,
             )
+        return tag
 
     def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
         """Return the key of an object of this keyspace.
 
         Raises:
             ObjectLimitError: a part is empty or too long.
-            UnsupportedError: the keyspace has no such tag.
+            UnsupportedError: the keyspace has no such tag, or no values.
         """
-        self.check_tag(tag)
-        return object_key(tag, bucket, key)
+        self.check_values("objects with values")
+        return object_key(self.check_tag(tag), bucket, key)
+
+    def head_key_of(self, tag: str, bucket: Name, key: Name, subkey: Name = b"") -> ObjectKey:
+        """Return the key of an object, or of an entry of heads only, that is looked at.
+
+        Raises:
+            ObjectLimitError: a part is too short or too long.
+            UnsupportedError: the keyspace has no such tag, no subkeys, or no look-up.
+        """
+        self.check_lookup("look at a single head")
+        found = object_key(self.check_tag(tag), bucket, key)
+        if not subkey:
+            return found
+        if self.space.head_only is None:
+            raise UnsupportedError(
+                "only keyspaces of heads only have subkeys", keyspace=self.names.name
+            )
+        return found._replace(
+            subkey=name_bytes(subkey, what="subkey", most=SUBKEY_BYTES_MAX, least=0)
+        )

@@ -59,6 +59,14 @@ class SystemTable:
         """
         await self._slot.container.flush_tables()
 
+    async def trim(self) -> None:
+        """Bring all of its container to long-term storage, and let tier 1 go of it.
+
+        Raises:
+            ChunkError: long-term storage failed; nothing is lost.
+        """
+        await self._slot.container.flush()
+
     async def is_pinned(self) -> bool:
         """Whether a reader pins what the container of the table shows.
 

@@ -4,7 +4,8 @@ Layouts, with the shapes of ``core/records/wire.py``; an index entry's value is 
 
     space:     kind: u8 = 2, version: u8 = 1
                partitions: uvarint = 1
-               flags: u8                       reserved, 0
+               flags: u8                       0 = values | 1 = heads only, with look-up
+                                               | 2 = heads only, without
                tags: uvarint, then for each: text, strategy: u8
     state:     kind: u8 = 3, version: u8 = 1
                next_sqn, number, first_sqn, length, records, next_number: uvarint
@@ -49,20 +50,36 @@ class Strategy(IntEnum):
     """Nothing; a rebuild makes the index by a function of the application."""
 
 
+class HeadOnly(IntEnum):
+    """What a keyspace without values can do. Numbers are persisted."""
+
+    WITH_LOOKUP = 1
+    """A change looks at the heads before it, and callers at single heads."""
+    NO_LOOKUP = 2
+    """A change reads nothing, and callers only fold."""
+
+
+ENTRY_TAG: Final = "h"
+"""The one tag of keyspaces that have heads only."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
     """What a keyspace is; written once.
 
     Attributes:
         tags: strategy of each tag.
+        head_only: what it can do if it has heads only; ``None`` when objects have values.
     """
 
     tags: dict[str, Strategy]
+    head_only: HeadOnly | None = None
 
 
 def encode_space(space: Space) -> bytes:
     """Encode the value of the row."""
-    parts = [head(_SPACE, _VERSION), uvarint(1), b"\0", uvarint(len(space.tags))]
+    flags = bytes((space.head_only or 0,))
+    parts = [head(_SPACE, _VERSION), uvarint(1), flags, uvarint(len(space.tags))]
     for tag, strategy in sorted(space.tags.items()):
         parts += (text(tag), bytes((strategy,)))
     return b"".join(parts)
@@ -71,7 +88,8 @@ def encode_space(space: Space) -> bytes:
 def decode_space(value: bytes, *, where: str) -> Space:
     """Decode the value of the row. Raises ``CorruptDataError`` and ``FormatError``."""
     reader = Reader(value, kind=_SPACE, version=_VERSION, where=where)
-    if reader.uvarint() != 1 or reader.u8():
+    partitions, flags = reader.uvarint(), reader.u8()
+    if partitions != 1 or flags not in (0, *HeadOnly):
         raise FormatError("keyspace of an unknown shape", keyspace=where)
     tags: dict[str, Strategy] = {}
     for _ in range(reader.uvarint()):
@@ -82,7 +100,9 @@ def decode_space(value: bytes, *, where: str) -> Space:
             raise FormatError("unknown strategy of a tag", keyspace=where, strategy=strategy)
         tags[tag] = Strategy(strategy)
     reader.end()
-    return Space(tags=tags)
+    if flags and list(tags) != [ENTRY_TAG]:
+        raise FormatError("keyspace of an unknown shape", keyspace=where)
+    return Space(tags=tags, head_only=HeadOnly(flags) if flags else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ from siltstone.objects.records.rebuild_rows import (
     is_rebuild,
 )
 from siltstone.objects.records.space_rows import (
+    HeadOnly,
     ManifestRow,
     Space,
     SpaceState,
@@ -163,6 +164,9 @@ def test_the_rows_about_the_keyspace_are_as_the_page_says() -> None:
     space = Space(tags={"o": Strategy.RECOVR, "w": Strategy.RETAIN})
     assert ROWS["space"] == (SPACE, encode_space(space))
     assert decode_space(ROWS["space"][1], where="page") == space
+    heads = Space(tags={"h": Strategy.RECOVR}, head_only=HeadOnly.WITH_LOOKUP)
+    assert ROWS["heads-only"] == (SPACE, encode_space(heads))
+    assert decode_space(ROWS["heads-only"][1], where="page") == heads
     state = SpaceState(
         next_sqn=301, number=2, first_sqn=300, length=PUT.record_length, records=1, next_number=3
     )

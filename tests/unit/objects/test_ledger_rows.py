@@ -26,6 +26,7 @@ from siltstone.objects.records.rebuild_rows import (
     encode_rebuild,
 )
 from siltstone.objects.records.space_rows import (
+    HeadOnly,
     ManifestRow,
     Space,
     SpaceState,
@@ -116,6 +117,12 @@ def test_a_space_comes_back(tags: dict[str, Strategy]) -> None:
     raw = encode_space(Space(tags=tags))
     assert decode_space(raw, where="x") == Space(tags=tags)
     assert encode_space(Space(tags=dict(reversed(tags.items())))) == raw, "the order is of the row"
+
+
+@pytest.mark.parametrize("mode", list(HeadOnly))
+def test_a_space_of_heads_only_comes_back(mode: HeadOnly) -> None:
+    space = Space(tags={"h": Strategy.RECOVR}, head_only=mode)
+    assert decode_space(encode_space(space), where="x") == space
 
 
 @given(U32, st.integers(0, 2**32), st.integers(1, 2**63), st.integers(0, 2**40), U64)
@@ -226,7 +233,7 @@ def test_reserved_bytes_and_unknown_shapes_are_told() -> None:
         with pytest.raises(FormatError, match="unknown flags"):
             decode_head(head[:place] + b"\1" + head[place + 1 :], where="x")
     raw = encode_space(SPACE)
-    for place, value in ((2, b"\2"), (3, b"\1")):  # partitions, flags
+    for place, value in ((2, b"\2"), (3, b"\1"), (3, b"\3")):  # partitions, flags
         with pytest.raises(FormatError, match="unknown shape"):
             decode_space(raw[:place] + value + raw[place + 1 :], where="x")
     with pytest.raises(FormatError, match="unknown strategy"):
