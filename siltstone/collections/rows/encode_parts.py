@@ -18,8 +18,9 @@ from siltstone.collections.rows.key_order import (
     key_at,
     key_bound,
     key_columns,
-    sorted_by_key,
+    order_by_key,
 )
+from siltstone.collections.rows.ordered_rows import OrderedRows
 from siltstone.collections.rows.part_file import (
     GROUP_BYTES,
     GROUP_ROWS,
@@ -67,13 +68,15 @@ def encode_updates(
     if not len(updates):
         return
     ends: list[Key] = []
+    order = None
     if len(updates) <= FEW_ROWS:
         updates, *ends = few_sorted(updates, schema)
     else:
-        updates = sorted_by_key(updates, schema)
+        order = order_by_key(updates, schema)
     # Of few rows the form itself tells their bytes as fast. Padding may add, empty offsets go.
     if inline and (ends or is_within(updates, 2 * INLINE_BYTES)):
-        part = _inline_part(updates, schema, schema_id, time, ends or _ends(updates, schema))
+        shown = updates if order is None else updates.combine_chunks().take(order)
+        part = _inline_part(shown, schema, schema_id, time, ends or _ends(shown, schema))
         if part is not None:
             yield part
             return
@@ -85,7 +88,7 @@ def encode_updates(
         with_diff=DIFF in names,
         part_size=part_size,
     )
-    yield from parts.add(updates)
+    yield from parts.add(updates, order)
     yield from parts.finish()
 
 
@@ -119,11 +122,19 @@ class PartsWriter:
         self._limit = part_size - part_size // 16  # the rest is for sums and footer
         self._writer: PartWriter | None = None
 
-    def add(self, updates: pyarrow.Table) -> Iterator[EncodedPart]:
-        """Take rows, none of whose keys is below one before, and yield objects that are full."""
+    def add(
+        self, updates: pyarrow.Table, order: pyarrow.Array | None = None
+    ) -> Iterator[EncodedPart]:
+        """Take rows, none of whose keys is below one before, and yield objects that are full.
+
+        Args:
+            updates: the rows.
+            order: the indices by which they are in the order of keys; ``None``: they are in it.
+        """
         rows = step_rows(updates, min(GROUP_BYTES, self._limit // 4))
+        ordered = OrderedRows(updates, order)
         for start in range(0, len(updates), rows):
-            piece = updates.slice(start, rows)
+            piece = ordered.piece(start, rows)
             with_diff = self._with_diff and not _come_once(piece)
             if self._writer and (
                 self._writer.size_bytes + piece.nbytes > self._limit

@@ -21,6 +21,7 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import compute, types
 
+from siltstone.collections.rows.packed_keys import ROWS_MIN, packed_order
 from siltstone.collections.rows.row_schema import RowSchema
 from siltstone.core.records.collection_part import KEY_BOUND_BYTES_MAX
 
@@ -39,20 +40,38 @@ _NUMBERS: Final = {1: pyarrow.int8(), 2: pyarrow.int16(), 4: pyarrow.int32(), 8:
 
 def sorted_by_key(table: pyarrow.Table, schema: RowSchema) -> pyarrow.Table:
     """Return ``table`` in the order of keys; rows with one key stay in their order."""
-    if len(table) < 2:
-        return table
-    if len(table) <= FEW_ROWS:
+    if 2 <= len(table) <= FEW_ROWS:
         return few_sorted(table, schema)[0]
-    table = table.combine_chunks()
-    columns = key_columns(table, schema)
+    order = order_by_key(table, schema)
+    return table if order is None else table.combine_chunks().take(order)
+
+
+def order_by_key(table: pyarrow.Table, schema: RowSchema) -> pyarrow.Array | None:
+    """Return the indices of rows in the order of keys; ``None`` where they are in it.
+
+    Rows with one key stay in their order.
+    """
+    if len(table) < 2:
+        return None
+    key = table.select(schema.key).combine_chunks()
+    columns = key_columns(key, schema)
     if is_sorted(columns):
-        return table
+        return None
     columns = [_ranked(column) for column in columns]
+    if len(table) >= ROWS_MIN:
+        order = packed_order(columns, lambda rows: _order([one.take(rows) for one in columns]))
+        if order is not None:
+            return order
+    return _order(columns)
+
+
+def _order(columns: Sequence[pyarrow.ChunkedArray]) -> pyarrow.Array:
+    """The order of rows by the columns of their keys."""
     if len(columns) == 1:
-        return table.take(compute.sort_indices(columns[0]))
+        return compute.sort_indices(columns[0])
     ranks = pyarrow.table(columns, names=[str(number) for number in range(len(columns))])
     ascending = [(name, "ascending") for name in ranks.column_names]
-    return table.take(compute.sort_indices(ranks, sort_keys=ascending))
+    return compute.sort_indices(ranks, sort_keys=ascending)
 
 
 def few_sorted(table: pyarrow.Table, schema: RowSchema) -> tuple[pyarrow.Table, Key, Key]:
