@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from siltstone.objects.async_keyspaces import rebuild_async as rebuild_async
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
     from siltstone.objects.batches import PutResult as PutResult
+    from siltstone.objects.blocking_large import OpenValue as OpenValue
     from siltstone.objects.blocking_snapshot import KeyspaceSnapshot as KeyspaceSnapshot
     from siltstone.objects.entries import EntriesResult as EntriesResult
     from siltstone.objects.errors import CompactionBusyError as CompactionBusyError
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from siltstone.objects.ledger_rebuild import RebuildReport as RebuildReport
     from siltstone.objects.object_views import ObjectHead as ObjectHead
     from siltstone.objects.object_views import StoredObject as StoredObject
+    from siltstone.objects.open_value import AsyncOpenValue as AsyncOpenValue
     from siltstone.objects.rebuild_plan import Recalc as Recalc
     from siltstone.objects.space_info import KeyspaceInfo as KeyspaceInfo
     from siltstone.objects.space_info import ValueSegmentInfo as ValueSegmentInfo
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncKeyspace",
     "AsyncKeyspaceSnapshot",
+    "AsyncOpenValue",
     "CompactionBusyError",
     "CompactionReport",
     "DoubtfulObject",
@@ -68,6 +71,7 @@ __all__ = [
     "ObjectError",
     "ObjectHead",
     "ObjectLimitError",
+    "OpenValue",
     "PutResult",
     "RebuildReport",
     "RebuildingError",
@@ -94,6 +98,7 @@ __all__ = [
 _PLACES = {
     "AsyncKeyspace": "async_keyspace",
     "AsyncKeyspaceSnapshot": "async_snapshot",
+    "AsyncOpenValue": "open_value",
     "CompactionReport": "value_compaction",
     "DroppedObject": "value_compaction",
     "DoubtfulObject": "ledger_rebuild",
@@ -102,6 +107,7 @@ _PLACES = {
     "KeyspaceInfo": "space_info",
     "KeyspaceSnapshot": "blocking_snapshot",
     "ObjectHead": "object_views",
+    "OpenValue": "blocking_large",
     "PutResult": "batches",
     "RemovedKeyspace": "space_removal",
     "RebuildReport": "ledger_rebuild",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
 from siltstone.objects.async_entries import AsyncEntries
+from siltstone.objects.async_large import AsyncLargeValues
 from siltstone.objects.async_looks import AsyncLooks
 from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot
 from siltstone.objects.changes import (
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from siltstone.objects.value_compaction import CompactionReport
 
 
-class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncLooks):
+class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncLooks, AsyncLargeValues):
     """A handle to a keyspace; ``create_async`` and ``open_async`` make one.
 
     It is for the loop of its store, which closes the keyspace when it is closed itself.
@@ -91,7 +92,8 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncLooks):
             bucket: bytes, or text in UTF-8; 1 to 8,192 bytes. Of several objects with one bucket
                 and key those of different tags are different objects.
             key: the same.
-            value: at most 4 MiB.
+            value: of any length. One over 4 MiB is put as by ``put_from``, so it takes effect
+                later than what is asked for next.
             tag: one of the keyspace's.
             metadata: a note that ``head`` gives without the value; at most 64 KiB.
             index: by field the terms under which the object is found from now on, instead of those
@@ -133,6 +135,8 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncLooks):
 
     def put_now(self, request: PutRequest) -> asyncio.Future[PutResult]:
         """Put what ``put_request`` made, on any thread, for a key of this keyspace."""
+        if len(request.value) > self._space.record_value_max:
+            return self.put_large(request)
         return self._space.batches.put(request)
 
     def delete(

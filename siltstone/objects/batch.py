@@ -12,7 +12,7 @@ from siltstone.objects.records.space_rows import SpaceState
 
 if TYPE_CHECKING:
     from siltstone.core.errors import SiltstoneError
-    from siltstone.objects.changes import NumberRequest, Request
+    from siltstone.objects.changes import NumberRequest, Request, UploadedValue
     from siltstone.objects.entries import EntriesRequest
     from siltstone.objects.records.footer import HeaderNote
     from siltstone.objects.records.head import Head
@@ -50,6 +50,7 @@ class ChangeBatch:
         self.rows: list[LedgerRow] = []
         self.notes: list[HeaderNote] = []
         self.heads: dict[ObjectKey, Head | None] = {}
+        self.uploaded: list[UploadedValue] = []
         self.size = 0
 
     @property
@@ -78,6 +79,8 @@ class ChangeBatch:
             self.parts += found.parts
             self.rows += found.rows
             self.heads[found.key] = found.head
+            if found.uploaded is not None:
+                self.uploaded.append(found.uploaded)
             self.size += found.size
         elif type(found) is EntriesChange:
             sqn = self.state.next_sqn

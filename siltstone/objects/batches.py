@@ -49,7 +49,7 @@ from siltstone.objects.evaluation import LedgerRow, ObjectChange, RecordPlace, e
 from siltstone.objects.ledger import Ledger, Versioned
 from siltstone.objects.records.footer import HeaderNote
 from siltstone.objects.records.head import Head
-from siltstone.objects.records.keys import STATE, ObjectKey
+from siltstone.objects.records.keys import STATE, LargeStatus, ObjectKey, large_key
 from siltstone.objects.records.space_rows import SpaceState, encode_state
 from siltstone.objects.request_queue import RequestQueue
 from siltstone.store.own_settings import own_settings
@@ -301,6 +301,12 @@ class BatchWriter:
             segment = self._names.value_segment(state.number)
             operations.append(Append(segment, b"".join(batch.parts)))
             conditions.append(LengthIs(segment, batch.begin.length))
+        for each in batch.uploaded:
+            # What follows of its segment is in this commit, so wherever the head is, its value is.
+            operations.append(Append(each.segment, each.last))
+            conditions.append(LengthIs(each.segment, each.length))
+            row_key = large_key(LargeStatus.UPLOADING, each.place.number)
+            conditions.append(VersionIs(ledger, row_key, each.version))
         if batch.rows or batch.state is not batch.begin:
             operations += [_operation(ledger, row) for row in batch.rows]
             operations.append(Put(ledger, STATE, encode_state(state)))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from siltstone.core.bytes_like import as_bytes
 from siltstone.core.whole_number import whole_number
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from siltstone.core.bytes_like import BytesLike
+    from siltstone.objects.records.large_place import LargePlace
 
 Name = bytes | str
 """A bucket, key, field or term."""
@@ -60,21 +61,42 @@ Expected = int | None | Literal[Unset.ANY]
 """The SQN that an object must have; ``None`` means that it must be absent."""
 
 
+class UploadedValue(NamedTuple):
+    """A large value whose segment has all bytes but the last few, which the commit appends.
+
+    Attributes:
+        place: where it lies.
+        size: its bytes.
+        segment: name of the segment.
+        length: what the segment has, in bytes.
+        last: what it lacks.
+        version: of the row that says that it is being uploaded.
+    """
+
+    place: LargePlace
+    size: int
+    segment: str
+    length: int
+    last: bytes
+    version: int
+
+
 @dataclass(slots=True, kw_only=True)
 class PutRequest:
     """An object is to be what this says. Never changed; not frozen, for speed.
 
     Attributes:
         key: of the object.
-        value: its bytes.
+        value: its bytes; none of an uploaded one.
         value_crc: what follows them in the record.
-        value_hash: 8 bytes.
+        value_hash: 8 bytes; none as long as a value over ``VALUE_BYTES_MAX`` was not looked at.
         metadata: what the caller notes.
         index: all its index entries, in order; ``None`` when ``specs`` say what changes.
         added: entries to add to those of the object before.
         removed: entries to take from them.
         expected: what the object must be.
         ttl_s: seconds until it expires; ``None`` for never.
+        uploaded: a large value; ``None`` means that it is ``value``.
     """
 
     key: ObjectKey
@@ -87,6 +109,7 @@ class PutRequest:
     removed: frozenset[IndexEntry]
     expected: Expected
     ttl_s: int | None
+    uploaded: UploadedValue | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,10 +182,16 @@ def object_key(tag: str, bucket: Name, key: Name) -> ObjectKey:
 
 def hash_of(value: bytes, metadata: bytes) -> bytes:
     """BLAKE2b of 8 bytes, of the metadata after its length and of the value."""
-    found = blake2b(_LENGTH.pack(len(metadata)), digest_size=HASH_BYTES)
-    found.update(metadata)
+    found = hash_after(metadata)
     found.update(value)
     return found.digest()
+
+
+def hash_after(metadata: bytes) -> blake2b:
+    """What ``hash_of`` is of the metadata, to be continued with the value."""
+    found = blake2b(_LENGTH.pack(len(metadata)), digest_size=HASH_BYTES)
+    found.update(metadata)
+    return found
 
 
 def check_expected(expected: Expected | SupportsIndex) -> Expected:
@@ -191,8 +220,6 @@ def put_request(
     """
     raw = as_bytes(value, what="value")
     noted = as_bytes(metadata, what="metadata")
-    if len(raw) > VALUE_BYTES_MAX:
-        raise ObjectLimitError(f"a value has at most {VALUE_BYTES_MAX} bytes", length=len(raw))
     if len(noted) > METADATA_BYTES_MAX:
         raise ObjectLimitError(
             f"metadata has at most {METADATA_BYTES_MAX} bytes", length=len(noted)
@@ -206,8 +233,9 @@ def put_request(
         raise ValueError("an index is given as a whole or by specs, not both")
     else:
         added, removed = spec_entries(specs)
+    large = len(raw) > VALUE_BYTES_MAX  # it is looked at while it is uploaded
     if value_hash is None:
-        hashed = hash_of(raw, noted)
+        hashed = b"" if large else hash_of(raw, noted)
     else:
         hashed = as_bytes(value_hash, what="value_hash")
         if len(hashed) != HASH_BYTES:
@@ -218,7 +246,7 @@ def put_request(
     return PutRequest(
         key=key,
         value=raw,
-        value_crc=encode_value_sum(raw),
+        value_crc=b"" if large else encode_value_sum(raw),
         value_hash=hashed,
         metadata=noted,
         index=entries,
@@ -227,6 +255,13 @@ def put_request(
         expected=check_expected(expected),
         ttl_s=seconds,
     )
+
+
+def with_value(request: PutRequest, value: bytes, *, hashed: bool) -> PutRequest:
+    """Return the same put of another value, whose hash is the one there unless it is ``hashed``."""
+    value_hash = hash_of(value, request.metadata) if hashed else request.value_hash
+    crc = encode_value_sum(value)
+    return replace(request, value=value, value_crc=crc, value_hash=value_hash)
 
 
 def index_entries(index: Terms | None) -> tuple[IndexEntry, ...]:

@@ -139,4 +139,4 @@ class CompactionView:
 
 
 def _without_value(header: RecordHeader, kind: ValueKind) -> RecordHeader:
-    return header._replace(kind=kind, stored=0)
+    return header._replace(kind=kind, stored=0, large=None)

@@ -13,6 +13,7 @@ from siltstone.objects.changes import (
     ReapRequest,
     Request,
     Unset,
+    UploadedValue,
     check_index,
     hash_of,
     name_text,
@@ -20,12 +21,23 @@ from siltstone.objects.changes import (
 from siltstone.objects.errors import ObjectLimitError
 from siltstone.objects.records.footer import HeaderNote, key_hash
 from siltstone.objects.records.head import Head, encode_head
-from siltstone.objects.records.keys import ObjectKey, expiry_key, head_key, index_keys
+from siltstone.objects.records.keys import (
+    LargeStatus,
+    ObjectKey,
+    expiry_key,
+    head_key,
+    index_keys,
+    large_key,
+)
+from siltstone.objects.records.large_row import LargeRow, encode_large_row
 from siltstone.objects.records.space_rows import encode_index_entry
 from siltstone.objects.records.value_record import RecordHeader, ValueKind, encode_header
 
 EXPIRES_S_MAX: Final = 2**32 - 2
 _NO_VALUE: Final = (b"", b"")
+
+APPEND_BYTES: Final = 512
+"""What an append of the last bytes of a large value takes of a frame, and more."""
 
 
 class SqnIs(NamedTuple):
@@ -76,6 +88,7 @@ class ObjectChange(NamedTuple):
         head: of the object afterwards; ``None`` when it is absent.
         replaced: SQN of what was visible before; ``None`` for nothing.
         size: about how many bytes it takes of a frame.
+        uploaded: a large value that is to be made whole; ``None`` for none.
     """
 
     key: ObjectKey
@@ -85,6 +98,7 @@ class ObjectChange(NamedTuple):
     head: Head | None
     replaced: int | None
     size: int
+    uploaded: UploadedValue | None = None
 
 
 Refusal = SiltstoneError
@@ -145,19 +159,21 @@ def _put(
         begun_s = -(-now_ms // 1000)  # not sooner than was asked for
         expires_s = min(begun_s + request.ttl_s, EXPIRES_S_MAX)
     previous = 0 if old is None else old.sqn
-    stored = len(request.value)
+    stored, uploaded = len(request.value), request.uploaded
+    size, large = (stored, None) if uploaded is None else (uploaded.size, uploaded.place)
     header = RecordHeader(
         kind=ValueKind.STANDARD,
         sqn=place.sqn,
         previous=previous,
         modified_ms=now_ms,
-        size=stored,
+        size=size,
         value_hash=request.value_hash,
         expires_s=expires_s,
         key=key,
         entries=index,
         metadata=request.metadata,
         stored=stored,
+        large=large,
     )
     raw = encode_header(header)
     length = len(raw) + stored + len(request.value_crc)
@@ -167,12 +183,13 @@ def _put(
         number=place.number,
         offset=place.offset,
         length=length,
-        size=stored,
+        size=size,
         value_hash=request.value_hash,
         modified_ms=now_ms,
         expires_s=expires_s,
         entries=index,
         metadata=request.metadata,
+        large=large,
     )
     rows = _rows(key, old, head)
     return ObjectChange(
@@ -182,7 +199,8 @@ def _put(
         rows=rows,
         head=head,
         replaced=None if visible is None else visible.sqn,
-        size=length + _size(rows),
+        size=length + _size(rows) + (0 if uploaded is None else APPEND_BYTES),
+        uploaded=uploaded,
     )
 
 
@@ -242,6 +260,10 @@ def _rows(key: ObjectKey, old: Head | None, new: Head | None) -> list[LedgerRow]
             rows.append(LedgerRow(expiry_key(key, old_s), None))
         if new_s:
             rows.append(LedgerRow(expiry_key(key, new_s), b""))
+    if old is not None and old.large is not None:
+        rows += _moved(LargeStatus.LIVE, LargeStatus.DEAD, old.large.number, old)
+    if new is not None and new.large is not None:
+        rows += _moved(LargeStatus.UPLOADING, LargeStatus.LIVE, new.large.number, new)
     return rows
 
 
@@ -249,6 +271,11 @@ def rows_between(key: ObjectKey, old: Head | None, new: Head | None) -> tuple[li
     """Rows that differ between what an object was and what it becomes, and their bytes."""
     rows = _rows(key, old, new)
     return rows, _size(rows)
+
+
+def _moved(before: LargeStatus, after: LargeStatus, number: int, head: Head) -> list[LedgerRow]:
+    row = encode_large_row(LargeRow(head.sqn, head.size))
+    return [LedgerRow(large_key(before, number), None), LedgerRow(large_key(after, number), row)]
 
 
 def _size(rows: list[LedgerRow]) -> int:

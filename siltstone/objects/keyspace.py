@@ -17,6 +17,7 @@ from siltstone.objects.async_keyspaces import (
 )
 from siltstone.objects.blocking_entries import Entries
 from siltstone.objects.blocking_folds import Folds
+from siltstone.objects.blocking_large import LargeValueVerbs
 from siltstone.objects.blocking_snapshot import KeyspaceSnapshot
 from siltstone.objects.changes import STANDARD, Expected, Name, Spec, Terms, Unset, put_request
 from siltstone.objects.object_views import ObjectHead, StoredObject
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from siltstone.container.models.segments import Finding
     from siltstone.core.bytes_like import BytesLike
+    from siltstone.objects.async_large import AsyncLargeValues
     from siltstone.objects.batches import PutResult
     from siltstone.objects.ledger_rebuild import DoubtfulObject, RebuildReport
     from siltstone.objects.rebuild_plan import Recalc
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from siltstone.store.store import Store
 
 
-class Keyspace(LivingHandle, Entries, Folds):
+class Keyspace(LivingHandle, Entries, Folds, LargeValueVerbs):
     """A handle to a keyspace, for any thread; ``create`` and ``open`` make one.
 
     Its store closes it. See ``AsyncKeyspace``.
@@ -65,6 +67,10 @@ class Keyspace(LivingHandle, Entries, Folds):
     def tags(self) -> Mapping[str, str]:
         """By tag what value compaction keeps of changes that were replaced."""
         return self._keyspace.tags
+
+    @property
+    def _large(self) -> AsyncLargeValues:
+        return self._keyspace
 
     def put(
         self,

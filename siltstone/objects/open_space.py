@@ -11,11 +11,13 @@ from weakref import WeakKeyDictionary
 
 from siltstone.core.bounded_calls import off_loop
 from siltstone.core.closed_on_exit import AsyncClosing
+from siltstone.core.constants import MIB
 from siltstone.core.errors import ClosedError, FencedError, ReadOnlyError, SiltstoneError
 from siltstone.objects.batches import BatchWriter
 from siltstone.objects.errors import CompactionBusyError, RebuildingError
 from siltstone.objects.expiry import reap
 from siltstone.objects.head_checks import HeadChecks
+from siltstone.objects.large_tasks import do_large_tasks
 from siltstone.objects.ledger import Ledger
 from siltstone.objects.losses import Losses
 from siltstone.objects.manifest import LiveManifest
@@ -62,6 +64,7 @@ class OpenSpace(AsyncClosing):
     Attributes:
         parts: of the keyspace.
         checks: compares heads with their records.
+        limits: when a value segment is full, and which values are segments of their own.
         closed: whether it was closed.
         rebuilt: whether that was for a rebuild of its ledger.
     """
@@ -78,8 +81,8 @@ class OpenSpace(AsyncClosing):
         self.checks = HeadChecks(parts, settings.head_checks if has_records else 0, self._begin)
         self._settings = settings
         self.closed = False
+        self.limits = limits
         self.rebuilt = False
-        self._limits = limits
         self._compacting = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._batches: BatchWriter | None = None
@@ -120,7 +123,7 @@ class OpenSpace(AsyncClosing):
                         parts,
                         batches,
                         held.taken,
-                        self._limits,
+                        self.limits,
                         waste_retention_s=self._settings.waste_retention,
                     )
                     report = await compaction.run(target, run_max, accept_loss=accept_loss)
@@ -154,6 +157,7 @@ class OpenSpace(AsyncClosing):
             try:
                 await reap(parts.store, parts.names, batches)
                 await do_tasks(parts)
+                await do_large_tasks(parts)
             except FencedError:
                 return
             except SiltstoneError as error:  # a container that is closed may be open again soon
@@ -175,6 +179,12 @@ class OpenSpace(AsyncClosing):
         if self._batches is None:
             raise ReadOnlyError("the store was opened read-only", keyspace=self.parts.names.name)
         return self._batches
+
+    @property
+    def record_value_max(self) -> int:
+        """Most bytes of a value that is in a record; the rest of that takes less than 1 MiB."""
+        frame = self.parts.store.segment(self.parts.names.value_segment(1)).append_bytes_max
+        return min(self.limits.value, max(frame // 2, frame - MIB))
 
     def check_open(self) -> None:
         """Raise ``ClosedError`` once it was closed, ``RebuildingError`` if for a rebuild."""
@@ -301,6 +311,7 @@ async def open_space(
             if not store.read_only:
                 try:
                     await delete_unnamed(parts)
+                    await do_large_tasks(parts)
                 except BaseException:
                     await space.close()
                     raise

@@ -61,6 +61,15 @@ class SpaceNames:
         """Name of the value segment of this number."""
         return f"{self.values}{number:08d}"
 
+    @property
+    def large_values(self) -> str:
+        """What the names of the segments of its large values begin with."""
+        return f"{PREFIX}{{{self.name}}}/large/"
+
+    def large_segment(self, number: int) -> str:
+        """Name of the segment of the large value of this number."""
+        return f"{self.large_values}{number:016x}"
+
     def number_of(self, segment: str) -> int | None:
         """Number of the value segment of this name; ``None`` if it is none."""
         digits = segment.removeprefix(self.values)

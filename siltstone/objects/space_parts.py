@@ -11,6 +11,7 @@ from siltstone.objects.records.limits import SUBKEY_BYTES_MAX
 from siltstone.objects.records.space_rows import ENTRY_TAG, HeadOnly
 
 if TYPE_CHECKING:
+    from siltstone.objects.large_values import LargeValues
     from siltstone.objects.ledger import Ledger
     from siltstone.objects.losses import Losses
     from siltstone.objects.manifest import LiveManifest
@@ -45,6 +46,11 @@ class SpaceParts:
     values: ValueLog
     snapshots: LedgerSnapshots
     losses: Losses
+
+    @property
+    def large(self) -> LargeValues:
+        """Its large values."""
+        return self.values.large
 
     def check_values(self, verb: str) -> None:
         """Refuse what a keyspace of heads only does not have. Raises ``UnsupportedError``."""

@@ -16,6 +16,7 @@ from siltstone.core.errors import (
     SegmentTruncatedError,
 )
 from siltstone.objects.errors import LostObjectError
+from siltstone.objects.large_values import LargeValues
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import lost, value_of_record
 from siltstone.objects.records.footer import (
@@ -75,9 +76,14 @@ class FoundHeader(NamedTuple):
 
 
 class ValueLog:
-    """Reads the value segments of one keyspace."""
+    """Reads the value segments of one keyspace.
+
+    Attributes:
+        large: reads its large values.
+    """
 
     def __init__(self, store: AsyncStore, names: SpaceNames) -> None:
+        self.large = LargeValues(store, names)
         self._store = store
         self._names = names
         self._handles: dict[int, AsyncSegment] = {}
@@ -97,6 +103,8 @@ class ValueLog:
             SegmentNotFoundError, SegmentTruncatedError: the segment is gone.
             ChunkError: long-term storage refused, or did not answer.
         """
+        if head.large is not None:
+            return await self.large.whole(key, head, head.large)
         number, offset, length = head.number, head.offset, head.length
         try:
             if number not in manifest.numbers:
@@ -116,7 +124,7 @@ class ValueLog:
             if number not in manifest.numbers:
                 number, offset, _ = await self._place(head.sqn, manifest)
             segment = self._segment(number)
-            length = length_of_header(key, head.entries, head.metadata)
+            length = length_of_header(key, head.entries, head.metadata, head.large)
             check = partial(check_change, key, head.sqn, head.value_hash, where=segment.name)
             await read_checked(segment, offset, length, check)
         except LostObjectError:
@@ -126,6 +134,8 @@ class ValueLog:
 
     def value_now(self, key: ObjectKey, head: Head) -> tuple[bytes] | None:
         """``value`` on any thread; ``None`` when only that can tell."""
+        if head.large is not None:
+            return None
         segment = self._segment(head.number)
         check = partial(value_of_record, key, head, where=segment.name)
         try:

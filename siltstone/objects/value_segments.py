@@ -19,6 +19,7 @@ from siltstone.core.errors import CorruptDataError, FencedError, SiltstoneError
 from siltstone.objects.ledger import Versioned
 from siltstone.objects.records.footer import HeaderNote, encode_footer, note_of
 from siltstone.objects.records.keys import STATE, manifest_key
+from siltstone.objects.records.limits import VALUE_BYTES_MAX
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     SpaceState,
@@ -48,15 +49,19 @@ Begin = Callable[[Coroutine[Any, Any, None]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollLimits:
-    """When a value segment takes no more records.
+    """When a value segment takes no more records, and which values are segments of their own.
 
     Attributes:
         length: it has so many bytes.
         records: it has so many records.
+        value: most bytes of a value in it; it is less where frames of tier 1 are small.
+        piece: bytes of each piece of a larger one that has a sum, at least 1.
     """
 
     length: int = 256 * MIB
     records: int = 65_536
+    value: int = VALUE_BYTES_MAX
+    piece: int = MIB
 
 
 class ValueSegments:

@@ -4,7 +4,7 @@ Layout, little-endian::
 
     kind: u8 = 1
     version: u8 = 1
-    flags: u8 = 0
+    flags: u8             0 | 1 = a large value, which has a place
     reserved: u8 = 0
     sqn: u64
     previous: u64         SQN of what it replaced; 0 for nothing
@@ -20,6 +20,7 @@ Layout, little-endian::
         field_length: u8
         term_length: u16
         field, term: bytes
+    place: bytes[16]      large value only: ``large_place.py``
     metadata: bytes       the rest
 """
 
@@ -30,12 +31,20 @@ from typing import Final, NamedTuple
 
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.objects.records.keys import IndexEntry
+from siltstone.objects.records.large_place import (
+    LARGE,
+    PLACE_BYTES,
+    LargePlace,
+    decode_place,
+    encode_place,
+)
 
 KIND: Final = 1
 VERSION: Final = 1
 _FIXED: Final = struct.Struct("<BBBBQQIQIQ8sQIH")
 _ENTRY: Final = struct.Struct("<BH")
 _BEGIN: Final = (KIND, VERSION, 0, 0)
+_BEGIN_LARGE: Final = (KIND, VERSION, LARGE, 0)
 _new_tuple = tuple.__new__
 
 
@@ -54,6 +63,7 @@ class Head(NamedTuple):
         expires_s: seconds since 1970; 0 for never.
         entries: all its index entries, in order.
         metadata: what the caller noted.
+        large: where the value lies if it is a large one; ``None`` means in the record.
     """
 
     sqn: int
@@ -67,6 +77,7 @@ class Head(NamedTuple):
     expires_s: int
     entries: tuple[IndexEntry, ...]
     metadata: bytes
+    large: LargePlace | None = None
 
     def is_visible(self, now_s: float) -> bool:
         """Whether it has not expired at ``now_s``, seconds since 1970."""
@@ -75,12 +86,15 @@ class Head(NamedTuple):
 
 def encode_head(head: Head) -> bytes:
     """Encode the value of the row."""
-    fixed = _FIXED.pack(KIND, VERSION, 0, 0, *head[:9], len(head.entries))
-    if not head.entries:
+    flags = 0 if head.large is None else LARGE
+    fixed = _FIXED.pack(KIND, VERSION, flags, 0, *head[:9], len(head.entries))
+    if not head.entries and not flags:
         return fixed + head.metadata
     parts = [fixed]
     for field, term in head.entries:
         parts += (_ENTRY.pack(len(field), len(term)), field, term)
+    if head.large is not None:
+        parts.append(encode_place(head.large))
     parts.append(head.metadata)
     return b"".join(parts)
 
@@ -95,7 +109,7 @@ def decode_head(value: bytes, *, where: str) -> Head:
     if len(value) < _FIXED.size:
         raise CorruptDataError("head is cut", where=where)
     fields = _FIXED.unpack_from(value)
-    if fields[:4] != _BEGIN:
+    if fields[:4] != _BEGIN and fields[:4] != _BEGIN_LARGE:
         raise _unknown(fields, where)
     position = _FIXED.size
     index = []
@@ -110,8 +124,12 @@ def decode_head(value: bytes, *, where: str) -> Head:
         position += term_length
     if position > len(value):
         raise CorruptDataError("head is cut", where=where)
+    large = None
+    if fields[2]:
+        large = decode_place(value, position, where=where)
+        position += PLACE_BYTES
     # The order is that of the row; naming each of them costs more than decoding them.
-    return _new_tuple(Head, (*fields[4:13], tuple(index), value[position:]))
+    return _new_tuple(Head, (*fields[4:13], tuple(index), value[position:], large))
 
 
 def _unknown(fields: tuple[int, ...], where: str) -> FormatError:

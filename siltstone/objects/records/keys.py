@@ -6,6 +6,7 @@ Layout::
     02                                          state: what the next batch begins with
     03 first_sqn:u64                            manifest: a value segment
     04 number:u32                               task: a value segment to delete
+    05 status:u8, number:u64                    large value: how far it is
     08 expires_s:u32, tag, bucket, key, subkey  an object that expires
     09 hash:u64[, tag, bucket, key, subkey]     doubtful: an object that a rebuild cannot know
     10 tag, bucket, key, subkey                 head
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -28,6 +30,7 @@ SPACE: Final = b"\x01"
 STATE: Final = b"\x02"
 MANIFEST: Final = b"\x03"
 TASK: Final = b"\x04"
+LARGE_VALUE: Final = b"\x05"
 EXPIRY: Final = b"\x08"
 DOUBTFUL: Final = b"\x09"
 HEAD: Final = b"\x10"
@@ -153,6 +156,36 @@ def decode_doubtful_key(row_key: bytes) -> tuple[int, ObjectKey | None]:
     return hashed, ObjectKey(*_parts(row_key, DOUBTFUL, _U64.size, 4))
 
 
+class LargeStatus(IntEnum):
+    """How far a large value is. Numbers are persisted and never change."""
+
+    UPLOADING = 1
+    """Its segment takes bytes."""
+    LIVE = 2
+    """It is the value of an object."""
+    DEAD = 3
+    """Nothing but snapshots may need it."""
+
+
+def large_key(status: LargeStatus, number: int) -> bytes:
+    """Key of the row of a large value."""
+    return large_prefix(status) + _U64.pack(number)
+
+
+def large_prefix(status: LargeStatus) -> bytes:
+    """What the keys of large values that are so far begin with."""
+    return LARGE_VALUE + bytes((status,))
+
+
+def decode_large_key(row_key: bytes) -> tuple[LargeStatus, int]:
+    """How far a large value is, and its number. Raises ``CorruptDataError``."""
+    if len(row_key) != 2 + _U64.size or not row_key.startswith(LARGE_VALUE):
+        raise CorruptDataError("not the key of a large value", where=row_key.hex())
+    if row_key[1] not in LargeStatus.__members__.values():
+        raise CorruptDataError("large value in an unknown status", where=row_key.hex())
+    return LargeStatus(row_key[1]), _U64.unpack_from(row_key, 2)[0]
+
+
 def decode_head_key(row_key: bytes) -> ObjectKey:
     """The object that a head belongs to. Raises ``CorruptDataError``."""
     return ObjectKey(*_parts(row_key, HEAD, 0, 4))
@@ -201,5 +234,5 @@ def bounds(prefix: bytes, start: bytes | None, end: bytes | None) -> tuple[bytes
 
 
 def after_prefix(prefix: bytes) -> bytes:
-    """The first key after all that begin with ``prefix``, which ends with an escaped part."""
+    """The first key after all that begin with ``prefix``, whose last byte is below 255."""
     return prefix[:-1] + bytes((prefix[-1] + 1,))

@@ -115,7 +115,7 @@ class SpaceState:
         first_sqn: the SQN that it begins with.
         length: its bytes.
         records: how many it has.
-        next_number: of the next value segment; no number is used twice.
+        next_number: of the next value segment or large value; no number is used twice.
     """
 
     next_sqn: int

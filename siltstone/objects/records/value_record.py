@@ -4,7 +4,7 @@ Layout, little-endian::
 
     kind: u8              1 = standard | 2 = key-delta (no value) | 3 = tombstone (no value)
     version: u8 = 1
-    flags: u8             0 = the value as it was given
+    flags: u8             0 = the value as it was given | 1 = a large value, which lies elsewhere
     tag_length: u8
     header_length: u32    bytes from the beginning to the end of header_crc
     stored_length: u32    bytes of the value as they are here; 0 without one
@@ -24,10 +24,11 @@ Layout, little-endian::
         field_length: u8
         term_length: u16
         field, term: bytes
+    place: bytes[16]      large value only: ``large_place.py``
     metadata: bytes
     header_crc: u32       CRC32C of everything before
-    value: bytes[stored_length]        standard only
-    value_crc: u32                     standard only: CRC32C of these bytes
+    value: bytes[stored_length]        standard only, and no large value
+    value_crc: u32                     the same: CRC32C of these bytes
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ from siltstone.core.checksums import crc32c
 from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.objects.records.keys import IndexEntry, ObjectKey
+from siltstone.objects.records.large_place import (
+    LARGE,
+    PLACE_BYTES,
+    LargePlace,
+    decode_place,
+    encode_place,
+)
 from siltstone.objects.records.limits import HEADER_BYTES_MAX
 
 VERSION: Final = 1
@@ -76,6 +84,7 @@ class RecordHeader(NamedTuple):
         entries: all its index entries, in order.
         metadata: what the caller noted.
         stored: bytes of the value as they are in the record.
+        large: where a large value lies; ``None`` for any other, and without a value.
     """
 
     kind: ValueKind
@@ -89,23 +98,32 @@ class RecordHeader(NamedTuple):
     entries: tuple[IndexEntry, ...]
     metadata: bytes
     stored: int
+    large: LargePlace | None = None
 
     @property
     def length(self) -> int:
         """Bytes of the header with its sum."""
-        return length_of_header(self.key, self.entries, self.metadata)
+        return length_of_header(self.key, self.entries, self.metadata, self.large)
+
+    @property
+    def has_value(self) -> bool:
+        """Whether the value is in the record."""
+        return self.kind is ValueKind.STANDARD and self.large is None
 
     @property
     def record_length(self) -> int:
         """Bytes of the record."""
-        value = self.stored + _U32.size if self.kind is ValueKind.STANDARD else 0
+        value = self.stored + _U32.size if self.has_value else 0
         return self.length + value
 
 
-def length_of_header(key: ObjectKey, entries: tuple[IndexEntry, ...], metadata: bytes) -> int:
+def length_of_header(
+    key: ObjectKey, entries: tuple[IndexEntry, ...], metadata: bytes, large: LargePlace | None
+) -> int:
     """Bytes of the header of such a record, with its sum."""
     index = sum(_ENTRY.size + len(field) + len(term) for field, term in entries)
-    return _HEADER_MIN + sum(map(len, key)) + index + len(metadata)
+    place = 0 if large is None else PLACE_BYTES
+    return _HEADER_MIN + sum(map(len, key)) + index + place + len(metadata)
 
 
 def encode_header(header: RecordHeader) -> bytes:
@@ -114,12 +132,14 @@ def encode_header(header: RecordHeader) -> bytes:
     parts = [b"".join(key)]
     for field, term in index:
         parts += (_ENTRY.pack(len(field), len(term)), field, term)
+    if header.large is not None:
+        parts.append(encode_place(header.large))
     parts.append(header.metadata)
     body = b"".join(parts)
     fixed = _FIXED.pack(
         header.kind,
         VERSION,
-        0,
+        0 if header.large is None else LARGE,
         len(key.tag),
         _HEADER_MIN + len(body),
         header.stored,
@@ -178,10 +198,11 @@ def decode_header(data: Buffer, offset: int = 0, *, where: str) -> RecordHeader:
     kind, version, flags, tag_length = fields[:4]
     if version != VERSION:
         raise FormatError.of_version("value record", version, VERSION, where=where)
-    if flags or kind not in ValueKind.__members__.values():
+    known = (0, LARGE) if kind == ValueKind.STANDARD else (0,)
+    if flags not in known or kind not in ValueKind.__members__.values():
         raise FormatError("value record of an unknown kind", where=where, kind=kind, flags=flags)
     stored, size = fields[5], fields[9]
-    if stored != (size if kind == ValueKind.STANDARD else 0):
+    if stored != (size if kind == ValueKind.STANDARD and not flags else 0):
         raise CorruptDataError("record has a value of another length", where=where, at=offset)
     body = bytes(view[FIXED_BYTES:end])
     return _header(ValueKind(kind), fields, tag_length, body, where)
@@ -194,7 +215,7 @@ def _header(
     body: bytes,
     where: str,
 ) -> RecordHeader:
-    _, _, _, _, _, stored, sqn, previous, modified_ms, size, value_hash, expires_s = fields[:12]
+    _, _, flags, _, _, stored, sqn, previous, modified_ms, size, value_hash, expires_s = fields[:12]
     bucket_length, key_length, subkey_length, count, metadata_length = fields[12:]
     position = 0
     names = []
@@ -211,6 +232,10 @@ def _header(
         position += field_length
         index.append(IndexEntry(field, body[position : position + term_length]))
         position += term_length
+    large = None
+    if flags:
+        large = decode_place(body, position, where=where)
+        position += PLACE_BYTES
     if position + metadata_length != len(body):
         raise CorruptDataError("record has another length than its parts", where=where)
     return RecordHeader(
@@ -225,11 +250,12 @@ def _header(
         entries=tuple(index),
         metadata=body[position:],
         stored=stored,
+        large=large,
     )
 
 
 def decode_record(data: Buffer, *, where: str) -> tuple[RecordHeader, bytes]:
-    """Decode and verify the one record that ``data`` is; without a value it has an empty one.
+    """Decode and verify the one record that ``data`` is; without a value in it that is empty.
 
     Raises:
         CorruptDataError: it is not one whole record, or does not match its sums.
@@ -238,7 +264,7 @@ def decode_record(data: Buffer, *, where: str) -> tuple[RecordHeader, bytes]:
     header = decode_header(data, where=where)
     if len(memoryview(data)) != header.record_length:
         raise CorruptDataError("record has another length", where=where)
-    if header.kind is not ValueKind.STANDARD:
+    if not header.has_value:
         return header, b""
     view = memoryview(data)[header.length :]
     value = bytes(view[: header.stored])

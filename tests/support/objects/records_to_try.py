@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from siltstone.objects.records.footer import HeaderNote, note_of
 from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import IndexEntry, ObjectKey
+from siltstone.objects.records.large_place import LargePlace
 from siltstone.objects.records.value_record import (
     RecordHeader,
     ValueKind,
@@ -27,6 +28,9 @@ PARTS = st.binary(max_size=6) | st.text(alphabet="\0\x01\xff", max_size=4).map(
 KEYS = st.builds(ObjectKey, PARTS, PARTS, PARTS, PARTS)
 ENTRIES = st.lists(st.builds(IndexEntry, PARTS, PARTS), max_size=4).map(tuple)
 
+PLACES = st.none() | st.builds(LargePlace, U64, st.integers(1, 2**32 - 1), U32)
+"""Of large values, for half of the objects."""
+
 HEADS = st.builds(
     Head,
     sqn=U64,
@@ -40,6 +44,7 @@ HEADS = st.builds(
     expires_s=U32,
     entries=ENTRIES,
     metadata=st.binary(max_size=40),
+    large=PLACES,
 )
 
 
@@ -47,19 +52,22 @@ HEADS = st.builds(
 def records(draw: st.DrawFn) -> tuple[RecordHeader, bytes]:
     """A header, and the value of the record."""
     kind = draw(st.sampled_from(ValueKind))
-    value = draw(st.binary(max_size=40)) if kind is ValueKind.STANDARD else b""
+    large = draw(PLACES) if kind is ValueKind.STANDARD else None
+    has_value = kind is ValueKind.STANDARD and large is None
+    value = draw(st.binary(max_size=40)) if has_value else b""
     header = RecordHeader(
         kind=kind,
         sqn=draw(U64),
         previous=draw(U64),
         modified_ms=draw(U64),
-        size=len(value) if kind is ValueKind.STANDARD else draw(U64),
+        size=len(value) if has_value else draw(U64),
         value_hash=draw(st.binary(min_size=8, max_size=8)),
         expires_s=draw(U32),
         key=draw(KEYS),
         entries=draw(ENTRIES),
         metadata=draw(st.binary(max_size=40)),
         stored=len(value),
+        large=large,
     )
     return header, value
 
@@ -84,7 +92,7 @@ def standard(sqn: int, value: bytes, *, name: bytes = b"k", metadata: bytes = b"
 def encoded(header: RecordHeader, value: bytes) -> bytes:
     """The whole record."""
     raw = encode_header(header)
-    return raw + value + encode_value_sum(value) if header.kind is ValueKind.STANDARD else raw
+    return raw + value + encode_value_sum(value) if header.has_value else raw
 
 
 def notes(headers: Sequence[RecordHeader]) -> list[HeaderNote]:

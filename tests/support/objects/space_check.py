@@ -17,6 +17,7 @@ from siltstone.objects.records.footer import (
 )
 from siltstone.objects.records.head import Head, decode_head
 from siltstone.objects.records.keys import IndexEntry, ObjectKey
+from siltstone.objects.records.large_place import LARGE
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     SpaceState,
@@ -28,6 +29,7 @@ from siltstone.objects.records.space_rows import (
 from siltstone.objects.records.value_record import RecordHeader, ValueKind, decode_record
 from siltstone.objects.space_names import SpaceNames
 from siltstone.store.async_store import AsyncStore
+from tests.support.objects.large_check import large_values
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,10 @@ async def look(store: AsyncStore, names: SpaceNames) -> SeenSpace:
         if key.startswith(keys.HEAD)
     }
     check_rows(rows, heads)
-    objects = {key: SeenObject(head, check_head(key, head, records)) for key, head in heads.items()}
+    large = await large_values(store, names, rows, heads.values())
+    objects = {
+        key: SeenObject(head, check_head(key, head, records, large)) for key, head in heads.items()
+    }
     check_newest(heads, records)
     await check_names(store, names, manifest, state)
     return SeenSpace(objects, state, manifest, records)
@@ -144,7 +149,8 @@ def record_bytes(data: bytes, position: int) -> int:
     kind = data[position]
     header = int.from_bytes(data[position + 4 : position + 8], "little")
     stored = int.from_bytes(data[position + 8 : position + 12], "little")
-    return header + (stored + 4 if kind == ValueKind.STANDARD else 0)
+    is_large = data[position + 2] == LARGE
+    return header + (stored + 4 if kind == ValueKind.STANDARD and not is_large else 0)
 
 
 def check_footer(
@@ -182,14 +188,17 @@ def check_rows(rows: dict[bytes, bytes], heads: dict[ObjectKey, Head]) -> None:
         elif key.startswith(keys.EXPIRY):
             ends.add(keys.decode_expiry_key(key))
         else:
-            assert key[:1] in (keys.SPACE, keys.STATE, keys.MANIFEST, keys.HEAD), key
+            others = (keys.SPACE, keys.STATE, keys.MANIFEST, keys.HEAD, keys.LARGE_VALUE)
+            assert key[:1] in others, key
     assert index == {
         (key, entry): head.expires_s for key, head in heads.items() for entry in head.entries
     }
     assert ends == {(head.expires_s, key) for key, head in heads.items() if head.expires_s}
 
 
-def check_head(key: ObjectKey, head: Head, records: dict[int, Any]) -> bytes:
+def check_head(
+    key: ObjectKey, head: Head, records: dict[int, Any], large: dict[int, bytes]
+) -> bytes:
     """A head says what its record says, and where that is; returns the value."""
     number, offset, header, value = records[head.sqn]
     assert header.kind is ValueKind.STANDARD
@@ -197,6 +206,9 @@ def check_head(key: ObjectKey, head: Head, records: dict[int, Any]) -> bytes:
     assert (header.key, header.size, header.value_hash) == (key, head.size, head.value_hash)
     assert (header.entries, header.metadata) == (head.entries, head.metadata)
     assert (header.modified_ms, header.expires_s) == (head.modified_ms, head.expires_s)
+    assert header.large == head.large
+    if head.large is not None:
+        value = large[head.large.number]
     assert (header.previous, len(value)) == (head.previous, head.size)
     return bytes(value)
 

@@ -11,6 +11,7 @@ from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records import keys
 from siltstone.objects.records.head import Head, decode_head
 from siltstone.objects.records.keys import ObjectKey
+from siltstone.objects.records.large_place import LARGE
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     ValueStatus,
@@ -18,6 +19,7 @@ from siltstone.objects.records.space_rows import (
     decode_state,
 )
 from siltstone.objects.records.value_record import RecordHeader, ValueKind, decode_record
+from tests.support.objects.large_check import large_values
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,13 @@ async def replay(space: OpenSpace) -> Replayed:
         for key, value in rows.items()
         if key.startswith(keys.HEAD)
     }
+    large = await large_values(store, names, rows, heads.values())
     for key, head in heads.items():
         header, value = records[head.sqn]
+        assert header.large == head.large
+        if head.large is not None:
+            value = large[head.large.number]
+            records[head.sqn] = (header, value)
         assert (header.kind, header.key) == (ValueKind.STANDARD, key)
         assert (header.value_hash, len(value)) == (head.value_hash, head.size)
     tasks = {keys.number_of_task(key) for key in rows if key.startswith(keys.TASK)}
@@ -105,7 +112,7 @@ async def _records(
     while position < length:
         # From the layout: the kind, and the lengths of header and value.
         size = int.from_bytes(data[position + 4 : position + 8], "little")
-        if data[position] == ValueKind.STANDARD:
+        if data[position] == ValueKind.STANDARD and data[position + 2] != LARGE:
             size += int.from_bytes(data[position + 8 : position + 12], "little") + 4
         header, value = decode_record(data[position : position + size], where=name)
         assert header.sqn not in found

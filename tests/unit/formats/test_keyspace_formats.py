@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from siltstone.core.checksums import crc32c
 from siltstone.objects.changes import hash_of
 from siltstone.objects.records.footer import (
     TRAILER_BYTES,
@@ -17,20 +18,25 @@ from siltstone.objects.records.keys import (
     SPACE,
     STATE,
     IndexEntry,
+    LargeStatus,
     ObjectKey,
     decode_doubtful_key,
     decode_expiry_key,
     decode_head_key,
     decode_index_key,
+    decode_large_key,
     doubtful_key,
     expiry_key,
     first_sqn_of,
     head_key,
     index_keys,
+    large_key,
     manifest_key,
     number_of_task,
     task_key,
 )
+from siltstone.objects.records.large_place import LargePlace, encode_place
+from siltstone.objects.records.large_row import LargeRow, decode_large_row, encode_large_row
 from siltstone.objects.records.rebuild_rows import (
     Doubt,
     Rebuild,
@@ -70,6 +76,7 @@ from tests.support.docs.format_page import example
 from tests.support.docs.metadata_examples import examples, row
 
 ROWS = {name: row(text) for name, text in examples("keyspace-rows.md").items()}
+PLAIN = {"segment", "place", "record", "head"}
 KEY = ObjectKey(b"o", b"2026", b"a.jpg")
 ENTRIES = (IndexEntry(b"city", b"oslo"),)
 VALUE = b"hello"
@@ -119,6 +126,59 @@ def test_the_record_is_as_the_page_says() -> None:
     data = example("value-record.md")
     assert decode_record(data, where="page") == (PUT, VALUE)
     assert encode_header(PUT) + VALUE + encode_value_sum(VALUE) == data
+
+
+def test_a_large_value_is_as_the_page_says() -> None:
+    page = {name: plain(text) for name, text in examples("large-value.md").items() if name in PLAIN}
+    value, size = b"hello, world", 12
+    sums = b"".join(crc32c(piece).to_bytes(4, "little") for piece in (value[:8], value[8:]))
+    place = LargePlace(number=7, piece_bytes=8, sums_crc=crc32c(sums))
+    assert page["segment"] == value + sums
+    assert place.sums_bytes(size) == len(sums)
+    assert page["place"] == encode_place(place)
+    header = PUT._replace(
+        sqn=9,
+        previous=0,
+        modified_ms=1_700_000_002_123,
+        size=size,
+        value_hash=hash_of(value, b"{}"),
+        expires_s=0,
+        key=ObjectKey(b"o", b"2026", b"film.mp4"),
+        entries=(),
+        stored=0,
+        large=place,
+    )
+    assert decode_record(page["record"], where="page") == (header, b"")
+    assert encode_header(header) == page["record"]
+    head = HEAD._replace(
+        sqn=9,
+        previous=0,
+        offset=400,
+        length=header.record_length,
+        size=size,
+        value_hash=header.value_hash,
+        modified_ms=header.modified_ms,
+        expires_s=0,
+        entries=(),
+        large=place,
+    )
+    assert decode_head(page["head"], where="page") == head
+    assert encode_head(head) == page["head"]
+
+
+def test_the_rows_of_a_large_value_are_as_the_page_says() -> None:
+    page = examples("large-value.md")
+    for status in LargeStatus:
+        expected = LargeRow() if status is LargeStatus.UPLOADING else LargeRow(9, 12)
+        key, value = row(page[status.name.lower()])
+        assert (key, value) == (large_key(status, 7), encode_large_row(expected))
+        assert decode_large_key(key) == (status, 7)
+        assert decode_large_row(value, where="page") == expected
+
+
+def plain(text: str) -> bytes:
+    """The bytes of an example with comments."""
+    return bytes.fromhex("".join(line.partition("#")[0] for line in text.splitlines()))
 
 
 def test_the_footer_is_as_the_page_says() -> None:

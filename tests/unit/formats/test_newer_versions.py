@@ -75,6 +75,7 @@ ELSEWHERE = {
     "cached-block.md": "a cache: what is newer is a miss",
     "keyspace-rows.md": "tests/unit/objects/test_ledger_rows.py",
     "value-record.md": "tests/unit/objects/test_value_records.py",
+    "large-value.md": "tests/unit/objects/test_ledger_rows.py",
     "value-footer.md": "tests/unit/objects/test_footers.py",
 }
 

@@ -16,6 +16,8 @@ from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.core.records.wire import text, uvarint
 from siltstone.objects.records.head import Head, decode_head, encode_head
 from siltstone.objects.records.keys import IndexEntry
+from siltstone.objects.records.large_place import LargePlace
+from siltstone.objects.records.large_row import LargeRow, decode_large_row, encode_large_row
 from siltstone.objects.records.rebuild_rows import (
     Doubt,
     Rebuild,
@@ -58,6 +60,7 @@ HEAD = Head(
     entries=(IndexEntry(b"city", b"oslo"), IndexEntry(b"day", b"")),
     metadata=b"note",
 )
+LARGE_HEAD = HEAD._replace(large=LargePlace(7, 2**20, 2**32 - 1))
 SPACE = Space(tags={"o": Strategy.RECOVR, "w": Strategy.RETAIN, "é": Strategy.RECALC})
 STATE = SpaceState(next_sqn=300, number=4, first_sqn=200, length=70_000, records=99, next_number=5)
 MANIFEST = ManifestRow(
@@ -76,6 +79,11 @@ Decode = Callable[[bytes], object]
 
 ROWS: dict[str, tuple[bytes, Decode]] = {
     "head": (encode_head(HEAD), lambda raw: decode_head(raw, where="a row")),
+    "large head": (encode_head(LARGE_HEAD), lambda raw: decode_head(raw, where="a row")),
+    "large": (
+        encode_large_row(LargeRow(300, 2**33, 1_800_000_000)),
+        lambda raw: decode_large_row(raw, where="a row"),
+    ),
     "space": (encode_space(SPACE), lambda raw: decode_space(raw, where="a row")),
     "state": (encode_state(STATE), lambda raw: decode_state(raw, where="a row")),
     "rebuild": (
@@ -157,6 +165,11 @@ def test_a_manifest_row_comes_back(row: ManifestRow) -> None:
     assert decode_manifest_row(row.first_sqn, encode_manifest_row(row), where="x") == row
 
 
+@given(st.builds(LargeRow, sqn=U64, size=U64, not_before_s=U64))
+def test_a_row_of_a_large_value_comes_back(row: LargeRow) -> None:
+    assert decode_large_row(encode_large_row(row), where="x") == row
+
+
 @given(U32)
 def test_an_index_entry_comes_back(expires_s: int) -> None:
     assert decode_index_entry(encode_index_entry(expires_s), where="x") == expires_s
@@ -176,7 +189,7 @@ def test_each_flipped_bit_is_told_or_changes_what_the_row_says(name: str) -> Non
 
 def test_a_flipped_bit_of_a_head_that_is_accepted_is_what_the_head_says() -> None:
     """Two heads never have the same bytes, so a comparison shows what is damaged."""
-    for damaged in flipped(encode_head(HEAD)):
+    for damaged in (*flipped(encode_head(HEAD)), *flipped(encode_head(LARGE_HEAD))):
         try:
             head = decode_head(damaged, where="x")
         except (CorruptDataError, FormatError):
@@ -196,13 +209,13 @@ def test_a_flipped_bit_of_the_space_loses_no_tag_without_a_word() -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_each_cut_is_damage(name: str) -> None:
     raw, decode = ROWS[name]
-    begin = len(raw) - len(HEAD.metadata) if name == "head" else len(raw)
+    begin = len(raw) - len(HEAD.metadata) if "head" in name else len(raw)
     for damaged in cuts(raw[:begin]):
         with pytest.raises(CorruptDataError):
             decode(damaged)
 
 
-@pytest.mark.parametrize("name", sorted(ROWS.keys() - {"head"}))
+@pytest.mark.parametrize("name", sorted(ROWS.keys() - {"head", "large head"}))
 def test_bytes_after_a_row_are_damage(name: str) -> None:
     raw, decode = ROWS[name]
     with pytest.raises(CorruptDataError, match="longer"):
@@ -224,20 +237,26 @@ def test_another_kind_or_a_newer_version_is_told(name: str) -> None:
         decode(raw[:1] + b"\x09" + raw[2:])
     error = caught.value
     assert (error.found, error.known) == (9, 1)
-    assert error.record == ("head" if name == "head" else "row")
+    assert error.record == ("head" if "head" in name else "row")
 
 
 def test_reserved_bytes_and_unknown_shapes_are_told() -> None:
     head = encode_head(HEAD)
     for place in (2, 3):
         with pytest.raises(FormatError, match="unknown flags"):
-            decode_head(head[:place] + b"\1" + head[place + 1 :], where="x")
+            decode_head(head[:place] + b"\2" + head[place + 1 :], where="x")
     raw = encode_space(SPACE)
     for place, value in ((2, b"\2"), (3, b"\1"), (3, b"\3")):  # partitions, flags
         with pytest.raises(FormatError, match="unknown shape"):
             decode_space(raw[:place] + value + raw[place + 1 :], where="x")
     with pytest.raises(FormatError, match="unknown strategy"):
         decode_space(raw[:-1] + b"\x09", where="x")
+
+
+def test_a_large_value_without_pieces_is_damage() -> None:
+    raw = encode_head(LARGE_HEAD._replace(large=LargePlace(7, 0, 0)))
+    with pytest.raises(CorruptDataError, match="pieces without bytes"):
+        decode_head(raw, where="x")
 
 
 def test_a_space_with_a_tag_twice_is_damage() -> None:

@@ -102,17 +102,23 @@ def test_the_longest_and_strangest_names_are_taken() -> None:
         assert object_key("o", name, name) == ObjectKey(b"o", name, name, b"")
 
 
-def test_a_value_has_any_buffer_and_at_most_4_mib() -> None:
+def test_a_value_has_any_buffer() -> None:
     assert put(bytearray(b"ab")).value == b"ab"
     assert put(memoryview(b"abcd")[::2]).value == b"ac"
     assert put(array("H", [1, 2])).value == array("H", [1, 2]).tobytes()
     whole = bytes(VALUE_BYTES_MAX)
     assert put(whole).value is whole
-    with pytest.raises(ObjectLimitError, match="at most 4194304 bytes length=4194305"):
-        put(bytes(VALUE_BYTES_MAX + 1))
     for wrong in ("text", None, 5, [1]):
         with pytest.raises(TypeError, match="value is bytes"):
             put(wrong)
+
+
+def test_a_value_over_4_mib_is_looked_at_later() -> None:
+    whole = bytes(VALUE_BYTES_MAX + 1)
+    large = put(whole)
+    assert large.value is whole
+    assert (large.value_crc, large.value_hash) == (b"", b"")
+    assert put(whole, value_hash=b"12345678").value_hash == b"12345678"
 
 
 def test_what_a_caller_changes_later_is_not_what_was_put() -> None:

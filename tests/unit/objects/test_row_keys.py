@@ -10,17 +10,21 @@ from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.table_record import KEY_BYTES_MAX
 from siltstone.objects.records.keys import (
     IndexEntry,
+    LargeStatus,
     ObjectKey,
     after_prefix,
     decode_expiry_key,
     decode_head_key,
     decode_index_key,
+    decode_large_key,
     escaped,
     expired_until,
     expiry_key,
     first_sqn_of,
     head_key,
     index_keys,
+    large_key,
+    large_prefix,
     manifest_key,
     number_of_task,
     task_key,
@@ -130,6 +134,12 @@ def test_each_flipped_bit_is_damage_or_another_key() -> None:
         except CorruptDataError:
             continue
         assert task_key(number) == raw
+    for raw in flipped(large_key(LargeStatus.LIVE, 2**40)):
+        try:
+            status, number = decode_large_key(raw)
+        except CorruptDataError:
+            continue
+        assert large_key(status, number) == raw
 
 
 def test_each_cut_is_damage() -> None:
@@ -149,6 +159,20 @@ def test_each_cut_is_damage() -> None:
     for raw in (*cuts(task_key(7)), task_key(7) + b"x"):
         with pytest.raises(CorruptDataError):
             number_of_task(raw)
+    whole = large_key(LargeStatus.DEAD, 7)
+    for raw in (*cuts(whole), whole + b"x"):
+        with pytest.raises(CorruptDataError):
+            decode_large_key(raw)
+
+
+@given(st.sampled_from(LargeStatus), U64, st.sampled_from(LargeStatus), U64)
+def test_large_values_are_in_the_order_of_status_and_number(
+    status: LargeStatus, number: int, other_status: LargeStatus, other: int
+) -> None:
+    key = large_key(status, number)
+    assert decode_large_key(key) == (status, number)
+    assert (key < large_key(other_status, other)) == ((status, number) < (other_status, other))
+    assert large_prefix(status) <= key < after_prefix(large_prefix(status))
 
 
 @pytest.mark.parametrize("part", [b"\0\x02", b"\0\0", b"a\0b", b"\0\xff\0\x7f"])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.objects.records.keys import IndexEntry, ObjectKey
+from siltstone.objects.records.large_place import LargePlace
 from siltstone.objects.records.limits import (
     FIELD_BYTES_MAX,
     HEADER_BYTES_MAX,
@@ -34,6 +35,7 @@ VALUE = b"the value"
 HEADER = standard(7, VALUE, metadata=b"{}")
 RECORD = encoded(HEADER, VALUE)
 RAW = encode_header(HEADER)
+LARGE = HEADER._replace(stored=0, size=2**33, large=LargePlace(7, 2**20, 2**32 - 1))
 
 
 def changed(place: int, value: bytes) -> bytes:
@@ -66,6 +68,14 @@ def test_each_flipped_bit_and_each_cut_is_damage(kind: ValueKind) -> None:
         raw = RECORD
     else:
         raw = encode_header(HEADER._replace(kind=kind, stored=0))
+    check_damage(raw)
+
+
+def test_each_flipped_bit_and_each_cut_of_a_large_value_is_damage() -> None:
+    check_damage(encode_header(LARGE))
+
+
+def check_damage(raw: bytes) -> None:
     for damaged in (*flipped(raw), *cuts(raw), raw + b"x"):
         with pytest.raises(CorruptDataError) as caught:
             decode_record(damaged, where="a segment")
@@ -85,10 +95,23 @@ def test_a_newer_version_is_told() -> None:
     assert (error.record, error.found, error.known) == ("value record", 9, 1)
 
 
-@pytest.mark.parametrize(("place", "value"), [(0, b"\0"), (0, b"\4"), (2, b"\1"), (2, b"\x80")])
+@pytest.mark.parametrize(("place", "value"), [(0, b"\0"), (0, b"\4"), (2, b"\2"), (2, b"\x80")])
 def test_an_unknown_kind_or_flag_is_told(place: int, value: bytes) -> None:
     with pytest.raises(FormatError, match="unknown kind"):
         decode_header(changed(place, value), where="x")
+
+
+@pytest.mark.parametrize("kind", [ValueKind.KEY_DELTA, ValueKind.TOMBSTONE])
+def test_a_large_value_of_a_record_without_one_is_told(kind: ValueKind) -> None:
+    raw = encode_header(LARGE._replace(kind=kind))
+    with pytest.raises(FormatError, match="unknown kind"):
+        decode_header(raw, where="x")
+
+
+def test_a_large_value_that_is_in_the_record_is_damage() -> None:
+    raw = encode_header(LARGE._replace(stored=9))
+    with pytest.raises(CorruptDataError, match="value of another length"):
+        decode_header(raw, where="x")
 
 
 @pytest.mark.parametrize(
