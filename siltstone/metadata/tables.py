@@ -41,24 +41,21 @@ class AssignedUpdate:
         record: its bytes in the frame and in the table log.
         table_version: the version after it, also that of every entry that it wrote.
         crc_after: CRC32C of the table log up to and with it.
-        entries: as they were given.
         changes: what they do to the index, splices resolved; each is an object of its own.
     """
 
-    __slots__ = ("changes", "crc_after", "entries", "record", "table_version")
+    __slots__ = ("changes", "crc_after", "record", "table_version")
 
     def __init__(
         self,
         record: bytes,
         table_version: int,
         crc_after: int,
-        entries: Sequence[TableEntry],
         changes: Sequence[Change],
     ) -> None:
         self.record = record
         self.table_version = table_version
         self.crc_after = crc_after
-        self.entries = entries
         self.changes = changes
 
 
@@ -178,7 +175,7 @@ class Tables:
         self._version = version
         self._running_crc = crc
         self.moment = object()
-        return AssignedUpdate(record, version, crc, entries, changes)
+        return AssignedUpdate(record, version, crc, changes)
 
     def _show_pending(self, changes: Iterable[Change]) -> None:
         overlay = self._overlay

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from siltstone.container.models.segments import (
     Append,
+    ChangeKeys,
     Condition,
     LengthIs,
     Operation,
-    Put,
-    Remove,
     VersionIs,
 )
 from siltstone.container.models.settings import ContainerSettings
@@ -30,7 +29,7 @@ from siltstone.core.errors import (
     FencedError,
     SiltstoneError,
 )
-from siltstone.objects.batch import ChangeBatch, Reply, Waiting
+from siltstone.objects.batch import ChangeBatch, Waiting
 from siltstone.objects.changes import (
     DeleteRequest,
     NumberRequest,
@@ -45,7 +44,7 @@ from siltstone.objects.entries import (
     evaluate_entries,
 )
 from siltstone.objects.errors import ObjectLimitError
-from siltstone.objects.evaluation import LedgerRow, ObjectChange, RecordPlace, evaluate
+from siltstone.objects.evaluation import ObjectChange, RecordPlace, evaluate
 from siltstone.objects.ledger import Ledger, Versioned
 from siltstone.objects.records.footer import HeaderNote
 from siltstone.objects.records.head import Head
@@ -90,8 +89,8 @@ class PutResult:
 class Rolling(Protocol):
     """Begins the next value segment between two commits, and follows what is acknowledged."""
 
-    def is_full(self, state: SpaceState) -> bool:
-        """Whether the active segment is to take no more records."""
+    def is_full(self, length: int, records: int) -> bool:
+        """Whether a segment of so many bytes and records is to take no more."""
         ...
 
     async def roll(self, found: Versioned) -> Versioned:
@@ -210,7 +209,7 @@ class BatchWriter:
                 if begin is None:
                     return
                 batch = ChangeBatch(begin)
-            if self._rolling.is_full(batch.state):
+            if self._rolling.is_full(batch.length, batch.records):
                 return
             self._filling = batch
             if not await self._add(batch, self._requests.first):
@@ -228,8 +227,9 @@ class BatchWriter:
                 self._found = await self._ledger.state()
             if self._found is None:
                 raise CorruptDataError("keyspace has no state", where=self._names.name)
-            self._rolling.found(self._found.state)
-            if self._rolling.is_full(self._found.state):
+            state = self._found.state
+            self._rolling.found(state)
+            if self._rolling.is_full(state.length, state.records):
                 self._found = await self._rolling.roll(self._found)
         except SiltstoneError as error:
             self._found = None
@@ -250,22 +250,21 @@ class BatchWriter:
             self._requests.popleft()
             batch.take_number(waiting)
             return True
-        state = batch.state
-        place = RecordPlace(state.next_sqn, state.number, state.length)
+        place = RecordPlace(batch.next_sqn, batch.begin.number, batch.length)
         # A clock that is before 1970 makes times wrong, and no change impossible.
         now_ms = max(0, int(self._store.environment.time() * 1000))
         found: ObjectChange | EntriesChange | SiltstoneError | None
         try:
             if isinstance(request, EntriesRequest):
                 olds = {key: await self._head(batch, key) for key in request.looked_up}
-                found = evaluate_entries(request, olds, state.next_sqn, now_ms)
+                found = evaluate_entries(request, olds, batch.next_sqn, now_ms)
             else:
                 found = evaluate(request, await self._head(batch, request.key), place, now_ms)
         except SiltstoneError as error:
             found = error
         size = found.size if isinstance(found, ObjectChange | EntriesChange) else 0
         if size and batch.size + size > self._frame_bytes:
-            if batch.replies:
+            if batch.waiting:
                 return False
             found = ObjectLimitError(
                 "object is larger than a frame of tier 1",
@@ -277,11 +276,11 @@ class BatchWriter:
         return True
 
     async def _head(self, batch: ChangeBatch, key: ObjectKey) -> Head | None:
-        if key in batch.heads:
-            return batch.heads[key]
-        if self._flight is not None and key in self._flight.heads:
-            return self._flight.heads[key]
-        return await self._ledger.head(key)
+        for each in (batch, self._flight):
+            if each is not None and key in each.heads:
+                return each.heads[key]
+        found = self._ledger.head_now(key)
+        return await self._ledger.head(key) if found is None else found[0]
 
     # --- committing -------------------------------------------------------------------------------
 
@@ -307,9 +306,9 @@ class BatchWriter:
             conditions.append(LengthIs(each.segment, each.length))
             row_key = large_key(LargeStatus.UPLOADING, each.place.number)
             conditions.append(VersionIs(ledger, row_key, each.version))
-        if batch.rows or batch.state is not batch.begin:
-            operations += [_operation(ledger, row) for row in batch.rows]
-            operations.append(Put(ledger, STATE, encode_state(state)))
+        if batch.rows or state != batch.begin:
+            rows = [*batch.rows, (STATE, encode_state(state))]
+            operations.append(ChangeKeys(ledger, rows))
         try:
             result = await self._store.commit(operations, conditions)
         except SiltstoneError as error:
@@ -318,8 +317,8 @@ class BatchWriter:
         self._repeats = 0
         self._rolling.acknowledged(batch.begin, batch.notes)
         pause = self._pressed()
-        for reply in batch.replies:
-            _tell(reply, pause=pause)
+        for waiting, number, found in zip(batch.waiting, batch.numbers, batch.found, strict=True):
+            _tell(waiting, number, found, pause=pause)
         return None
 
     def _pressed(self) -> bool:
@@ -372,21 +371,18 @@ class BatchWriter:
         self._requests.clear()
 
 
-def _operation(ledger: str, row: LedgerRow) -> Operation:
-    return Remove(ledger, row.key) if row.value is None else Put(ledger, row.key, row.value)
-
-
-def _tell(reply: Reply, *, pause: bool) -> None:
-    waiting, number, found = reply
-    future = waiting.future
+def _tell(
+    waiting: Waiting, number: int | None, found: SiltstoneError | int | None, *, pause: bool
+) -> None:
+    request, future = waiting
     if isinstance(found, SiltstoneError):
         _raise_in(future, found)
     elif future.done():
         pass
-    elif isinstance(found, ObjectChange) and type(waiting.request) is PutRequest:
+    elif type(request) is PutRequest:
         assert number is not None, "a put is a change with a number"
-        future.set_result(PutResult(number, found.replaced, pause))
-    elif isinstance(found, EntriesChange):
+        future.set_result(PutResult(number, found, pause))
+    elif type(request) is EntriesRequest:
         assert number is not None, "entries are a change with a number"
         future.set_result(EntriesResult(number, pause))
     else:

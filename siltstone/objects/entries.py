@@ -204,16 +204,16 @@ def evaluate_entries(
             )
         heads[key] = head
         rows += _rows(key, old, head)
-    size = sum(ENTRY_BYTES + len(row.key) + len(row.value or b"") for row in rows)
+    size = sum(ENTRY_BYTES + len(row_key) + len(value or b"") for row_key, value in rows)
     return EntriesChange(rows, heads, size)
 
 
 def _rows(key: ObjectKey, old: Head | None, new: Head | None) -> list[LedgerRow]:
-    rows = [LedgerRow(head_key(key), None if new is None else encode_head(new))]
+    rows: list[LedgerRow] = [(head_key(key), None if new is None else encode_head(new))]
     old_s = 0 if old is None else old.expires_s
     new_s = 0 if new is None else new.expires_s
     if old_s and old_s != new_s:
-        rows.append(LedgerRow(expiry_key(key, old_s), None))
+        rows.append((expiry_key(key, old_s), None))
     if new_s and old_s != new_s:
-        rows.append(LedgerRow(expiry_key(key, new_s), b""))
+        rows.append((expiry_key(key, new_s), b""))
     return rows

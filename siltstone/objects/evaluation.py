@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from siltstone.core.errors import ConditionFailedError, SiltstoneError
@@ -22,8 +23,10 @@ from siltstone.objects.errors import ObjectLimitError
 from siltstone.objects.records.footer import HeaderNote, key_hash
 from siltstone.objects.records.head import Head, encode_head
 from siltstone.objects.records.keys import (
+    IndexEntry,
     LargeStatus,
     ObjectKey,
+    encode_entries,
     expiry_key,
     head_key,
     index_keys,
@@ -34,6 +37,8 @@ from siltstone.objects.records.space_rows import encode_index_entry
 from siltstone.objects.records.value_record import RecordHeader, ValueKind, encode_header
 
 EXPIRES_S_MAX: Final = 2**32 - 2
+_new_tuple = tuple.__new__
+"""Of a named tuple: a third of what its own name takes, and of what naming its fields takes."""
 _NO_VALUE: Final = (b"", b"")
 
 APPEND_BYTES: Final = 512
@@ -70,11 +75,11 @@ class RecordPlace(NamedTuple):
     offset: int
 
 
-class LedgerRow(NamedTuple):
-    """A change of a row of the ledger; ``value`` is ``None`` when it is removed."""
+LedgerRow = tuple[bytes, bytes | None]
+"""Key and new value of a row of the ledger; ``None`` when it is removed.
 
-    key: bytes
-    value: bytes | None
+Plain tuples of bytes are nothing that Python looks at twice when it looks for garbage.
+"""
 
 
 class ObjectChange(NamedTuple):
@@ -161,37 +166,17 @@ def _put(
     previous = 0 if old is None else old.sqn
     stored, uploaded = len(request.value), request.uploaded
     size, large = (stored, None) if uploaded is None else (uploaded.size, uploaded.place)
-    header = RecordHeader(
-        kind=ValueKind.STANDARD,
-        sqn=place.sqn,
-        previous=previous,
-        modified_ms=now_ms,
-        size=size,
-        value_hash=request.value_hash,
-        expires_s=expires_s,
-        key=key,
-        entries=index,
-        metadata=request.metadata,
-        stored=stored,
-        large=large,
+    of_value = (size, request.value_hash, expires_s, key, index, request.metadata, stored, large)
+    header: RecordHeader = _new_tuple(
+        RecordHeader, (ValueKind.STANDARD, place.sqn, previous, now_ms, *of_value)
     )
-    raw = encode_header(header)
+    encoded = encode_entries(index)
+    raw = encode_header(header, encoded)
     length = len(raw) + stored + len(request.value_crc)
-    head = Head(
-        sqn=place.sqn,
-        previous=previous,
-        number=place.number,
-        offset=place.offset,
-        length=length,
-        size=size,
-        value_hash=request.value_hash,
-        modified_ms=now_ms,
-        expires_s=expires_s,
-        entries=index,
-        metadata=request.metadata,
-        large=large,
-    )
-    rows = _rows(key, old, head)
+    sqn, number, offset = place
+    fields = (sqn, previous, number, offset, length, size, request.value_hash, now_ms, expires_s)
+    head: Head = _new_tuple(Head, (*fields, index, request.metadata, large))
+    rows = _rows(key, old, head, encode_head(head, encoded))
     return ObjectChange(
         key=key,
         parts=(raw, request.value, request.value_crc),
@@ -219,7 +204,7 @@ def _delete(key: ObjectKey, old: Head, place: RecordPlace, now_ms: int) -> Objec
         stored=0,
     )
     raw = encode_header(header)
-    rows = _rows(key, old, None)
+    rows = _rows(key, old, None, None)
     return ObjectChange(
         key=key,
         parts=(raw,),
@@ -234,32 +219,37 @@ def _delete(key: ObjectKey, old: Head, place: RecordPlace, now_ms: int) -> Objec
 def _reap(request: ReapRequest, old: Head | None) -> ObjectChange | None:
     """What has expired goes from the ledger, without a record: its own says when it expires."""
     if old is None or old.expires_s != request.expires_s:
-        row = LedgerRow(expiry_key(request.key, request.expires_s), None)
+        row = (expiry_key(request.key, request.expires_s), None)
         return ObjectChange(request.key, (), None, [row], old, None, _size([row]))
-    rows = _rows(request.key, old, None)
+    rows = _rows(request.key, old, None, None)
     return ObjectChange(request.key, (), None, rows, None, None, _size(rows))
 
 
-def _rows(key: ObjectKey, old: Head | None, new: Head | None) -> list[LedgerRow]:
-    """Rows that differ between what an object was and what it becomes.
+def _rows(
+    key: ObjectKey, old: Head | None, new: Head | None, encoded: bytes | None
+) -> list[LedgerRow]:
+    """Rows that differ between what an object was and what it becomes, which is also ``encoded``.
 
     The keys of other rows are not even made: they are most of what this would cost.
     """
-    rows = [LedgerRow(head_key(key), None if new is None else encode_head(new))]
+    rows: list[LedgerRow] = [(head_key(key), encoded)]
     old_s, before = (0, ()) if old is None else (old.expires_s, old.entries)
     new_s, after = (0, ()) if new is None else (new.expires_s, new.entries)
     if before != after or old_s != new_s:
-        kept = set(before).intersection(after)
-        gone = [each for each in before if each not in kept]
-        rows += [LedgerRow(row_key, None) for row_key in index_keys(key, gone)]
-        written = [each for each in after if each not in kept] if old_s == new_s else after
+        written: Collection[IndexEntry] = after
+        if before:
+            kept = set(before).intersection(after)
+            gone = [each for each in before if each not in kept]
+            rows += [(row_key, None) for row_key in index_keys(key, gone)]
+            if old_s == new_s:
+                written = [each for each in after if each not in kept]
         value = encode_index_entry(new_s)
-        rows += [LedgerRow(row_key, value) for row_key in index_keys(key, written)]
+        rows += [(row_key, value) for row_key in index_keys(key, written)]
     if old_s != new_s:
         if old_s:
-            rows.append(LedgerRow(expiry_key(key, old_s), None))
+            rows.append((expiry_key(key, old_s), None))
         if new_s:
-            rows.append(LedgerRow(expiry_key(key, new_s), b""))
+            rows.append((expiry_key(key, new_s), b""))
     if old is not None and old.large is not None:
         rows += _moved(LargeStatus.LIVE, LargeStatus.DEAD, old.large.number, old)
     if new is not None and new.large is not None:
@@ -269,19 +259,17 @@ def _rows(key: ObjectKey, old: Head | None, new: Head | None) -> list[LedgerRow]
 
 def rows_between(key: ObjectKey, old: Head | None, new: Head | None) -> tuple[list[LedgerRow], int]:
     """Rows that differ between what an object was and what it becomes, and their bytes."""
-    rows = _rows(key, old, new)
+    rows = _rows(key, old, new, None if new is None else encode_head(new))
     return rows, _size(rows)
 
 
 def _moved(before: LargeStatus, after: LargeStatus, number: int, head: Head) -> list[LedgerRow]:
     row = encode_large_row(LargeRow(head.sqn, head.size))
-    return [LedgerRow(large_key(before, number), None), LedgerRow(large_key(after, number), row)]
+    return [(large_key(before, number), None), (large_key(after, number), row)]
 
 
 def _size(rows: list[LedgerRow]) -> int:
     size = ENTRY_BYTES * len(rows)
     for key, value in rows:
-        size += len(key)
-        if value is not None:
-            size += len(value)
+        size += len(key) + (0 if value is None else len(value))
     return size

@@ -87,9 +87,9 @@ class ValueSegments:
         self._number = self._since = self._end = 0
         """Between two offsets of the segment of this number there are notes of all records."""
 
-    def is_full(self, state: SpaceState) -> bool:
+    def is_full(self, length: int, records: int) -> bool:
         """See ``batches.Rolling``."""
-        return state.length >= self._limits.length or state.records >= self._limits.records
+        return length >= self._limits.length or records >= self._limits.records
 
     def acknowledged(self, batch: SpaceState, notes: list[HeaderNote]) -> None:
         """See ``batches.Rolling``."""

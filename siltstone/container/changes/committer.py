@@ -12,6 +12,7 @@ from siltstone.container.commit.repeats import REFUSALS
 from siltstone.container.models.segments import (
     Append,
     AttributeIs,
+    ChangeKeys,
     CommitResult,
     Condition,
     LengthIs,
@@ -35,9 +36,10 @@ from siltstone.core.errors import (
 from siltstone.core.records.table_record import KEY_BYTES_MAX, TableEntry, encode_entries
 from siltstone.metadata.changes import put_attributes
 
-_Change = Put | Remove | RemoveRange
+_Change = Put | Remove | ChangeKeys | RemoveRange
 _PUT_OR_REMOVE = (Put, Remove)
-_OF_TABLES = (Put, Remove, RemoveRange, VersionIs)
+_PUTS = {Put, ChangeKeys}
+_OF_TABLES = (Put, Remove, ChangeKeys, RemoveRange, VersionIs)
 """Tuples: making a union of classes takes longer than asking for one."""
 
 
@@ -91,7 +93,7 @@ class Committer:
         appends, changes, attributes = _sorted(operations, conditions)
         size = sum(len(data) for _, data in appends)
         joint = size > 0 and bool(changes or attributes or len(appends) > 1)
-        if Put in set(map(type, changes)):
+        if not _PUTS.isdisjoint(map(type, changes)):
             self._pressure.check()
         if changes or attributes:
             await self._pipeline.admit_update()
@@ -107,7 +109,7 @@ class Committer:
             if failed is not None:
                 await self._pipeline.barrier()
                 raise failed
-            entries = [_entry(tables[change.table], change) for change in changes]
+            entries = _entries(changes, tables)
             try:
                 entries += self._attributes(attributes, segments)
             except AttributeLimitError:
@@ -308,6 +310,9 @@ def _sorted(
             if isinstance(operation, Put) and type(operation.value) is not bytes:
                 _check_bytes("value", operation.value)
             changes.append(operation)
+        elif isinstance(operation, ChangeKeys):
+            _check_changes(operation.changes)
+            changes.append(operation)
         elif isinstance(operation, Append):
             appends.append((operation.segment, as_bytes(operation.data)))
         elif isinstance(operation, RemoveRange):
@@ -321,12 +326,30 @@ def _sorted(
     return appends, changes, attributes
 
 
-def _entry(table_id: int, change: _Change) -> TableEntry:
-    if isinstance(change, Put):
-        return TableEntry(table_id, change.key, change.value)
-    if isinstance(change, Remove):
-        return TableEntry(table_id, change.key, None)
-    return TableEntry(table_id, change.start, None, range_end=change.end or b"")
+def _entries(changes: Sequence[_Change], tables: dict[str, int]) -> list[TableEntry]:
+    entries: list[TableEntry] = []
+    for change in changes:
+        table_id = tables[change.table]
+        if isinstance(change, Put):
+            entries.append(TableEntry(table_id, change.key, change.value))
+        elif isinstance(change, Remove):
+            entries.append(TableEntry(table_id, change.key, None))
+        elif isinstance(change, ChangeKeys):
+            entries += [TableEntry(table_id, key, value) for key, value in change.changes]
+        else:
+            end = change.end or b""
+            entries.append(TableEntry(table_id, change.start, None, range_end=end))
+    return entries
+
+
+def _check_changes(changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+    for key, value in changes:
+        if type(key) is not bytes:
+            _check_bytes("key", key)
+        if len(key) > KEY_BYTES_MAX:
+            raise ValueError(f"a key has at most {KEY_BYTES_MAX} bytes")
+        if value is not None and type(value) is not bytes:
+            _check_bytes("value", value)
 
 
 def _check_range(operation: RemoveRange) -> None:

@@ -7,7 +7,7 @@ What retention is told and tells: frozen values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -253,6 +253,17 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeKeys:
+    """Operation of a commit: set keys of ``table``, or remove those whose value is ``None``.
+
+    It does what a ``Put`` or ``Remove`` for each does, for those who change thousands at once.
+    """
+
+    table: str
+    changes: Sequence[tuple[bytes, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveRange:
     """Operation of a commit: remove every key of ``table`` with ``start <= key < end``.
 
@@ -274,7 +285,7 @@ class SetAttribute:
     value: str | None
 
 
-Operation = Append | Put | Remove | RemoveRange | SetAttribute
+Operation = Append | Put | Remove | ChangeKeys | RemoveRange | SetAttribute
 
 
 @dataclass(frozen=True, slots=True)

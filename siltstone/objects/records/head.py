@@ -30,7 +30,7 @@ import struct
 from typing import Final, NamedTuple
 
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.objects.records.keys import IndexEntry
+from siltstone.objects.records.keys import IndexEntry, encode_entries
 from siltstone.objects.records.large_place import (
     LARGE,
     PLACE_BYTES,
@@ -84,19 +84,19 @@ class Head(NamedTuple):
         return not self.expires_s or now_s < self.expires_s
 
 
-def encode_head(head: Head) -> bytes:
-    """Encode the value of the row."""
-    flags = 0 if head.large is None else LARGE
+def encode_head(head: Head, encoded: bytes | None = None) -> bytes:
+    """Encode the value of the row.
+
+    Args:
+        head: of an object.
+        encoded: what ``encode_entries`` makes of its entries, if that is known.
+    """
+    if encoded is None:
+        encoded = encode_entries(head.entries)
+    large = head.large
+    flags, place = (0, b"") if large is None else (LARGE, encode_place(large))
     fixed = _FIXED.pack(KIND, VERSION, flags, 0, *head[:9], len(head.entries))
-    if not head.entries and not flags:
-        return fixed + head.metadata
-    parts = [fixed]
-    for field, term in head.entries:
-        parts += (_ENTRY.pack(len(field), len(term)), field, term)
-    if head.large is not None:
-        parts.append(encode_place(head.large))
-    parts.append(head.metadata)
-    return b"".join(parts)
+    return fixed + encoded + place + head.metadata
 
 
 def decode_head(value: bytes, *, where: str) -> Head:

@@ -42,6 +42,7 @@ _NUL: Final = b"\0\xff"
 INDEX_KEY_BYTES: Final = len(INDEX) + 5 * len(_END)
 """Bytes of the key of an index row besides its five parts."""
 
+_ENTRY: Final = struct.Struct("<BH")
 _U32: Final = struct.Struct(">I")
 _U64: Final = struct.Struct(">Q")
 
@@ -74,6 +75,14 @@ class IndexEntry(NamedTuple):
     term: bytes
 
 
+def encode_entries(entries: Iterable[IndexEntry]) -> bytes:
+    """Index entries as heads and headers of records have them."""
+    parts: list[bytes] = []
+    for field, term in entries:
+        parts += (_ENTRY.pack(len(field), len(term)), field, term)
+    return b"".join(parts)
+
+
 def escaped(part: bytes) -> bytes:
     """A part of a key, with its end."""
     return (part.replace(b"\0", _NUL) if b"\0" in part else part) + _END
@@ -91,7 +100,8 @@ def suffix(key: ObjectKey) -> bytes:
 
     A change asks for it when it looks up the head, when it writes it, and for the hash of the key.
     """
-    return _leading(key.tag, key.bucket) + escaped(key.key) + escaped(key.subkey)
+    tag, bucket, name, subkey = key
+    return _leading(tag, bucket) + escaped(name) + (escaped(subkey) if subkey else _END)
 
 
 def head_key(key: ObjectKey) -> bytes:

@@ -40,7 +40,7 @@ from typing import Final, NamedTuple
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.objects.records.keys import IndexEntry, ObjectKey
+from siltstone.objects.records.keys import IndexEntry, ObjectKey, encode_entries
 from siltstone.objects.records.large_place import (
     LARGE,
     PLACE_BYTES,
@@ -126,16 +126,18 @@ def length_of_header(
     return _HEADER_MIN + sum(map(len, key)) + index + place + len(metadata)
 
 
-def encode_header(header: RecordHeader) -> bytes:
-    """Encode a header with its sum."""
-    key, index = header.key, header.entries
-    parts = [b"".join(key)]
-    for field, term in index:
-        parts += (_ENTRY.pack(len(field), len(term)), field, term)
-    if header.large is not None:
-        parts.append(encode_place(header.large))
-    parts.append(header.metadata)
-    body = b"".join(parts)
+def encode_header(header: RecordHeader, encoded: bytes | None = None) -> bytes:
+    """Encode a header with its sum.
+
+    Args:
+        header: of a record.
+        encoded: what ``encode_entries`` makes of its entries, if that is known.
+    """
+    key = header.key
+    if encoded is None:
+        encoded = encode_entries(header.entries)
+    place = b"" if header.large is None else encode_place(header.large)
+    body = b"".join((*key, encoded, place, header.metadata))
     fixed = _FIXED.pack(
         header.kind,
         VERSION,
@@ -152,7 +154,7 @@ def encode_header(header: RecordHeader) -> bytes:
         len(key.bucket),
         len(key.key),
         len(key.subkey),
-        len(index),
+        len(header.entries),
         len(header.metadata),
     )
     head = fixed + body

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from siltstone.container.models.segments import (
     Append,
     AttributeIs,
+    ChangeKeys,
     Condition,
     LengthIs,
     Operation,
@@ -173,7 +174,9 @@ def name_of(part: Operation | Condition) -> str:
             return name
         case SetAttribute(segment=name) | AttributeIs(segment=name):
             return name
-        case Put(table=name) | Remove(table=name) | RemoveRange(table=name) | VersionIs(table=name):
+        case Put(table=name) | Remove(table=name) | ChangeKeys(table=name):
+            return name
+        case RemoveRange(table=name) | VersionIs(table=name):
             return name
         case _:
             raise TypeError(f"not an operation or condition: {type(part).__name__}")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from siltstone.container.container import Container
 from siltstone.container.models.segments import (
     Append,
+    ChangeKeys,
     Operation,
     Put,
     Remove,
@@ -219,6 +220,7 @@ async def test_what_refuses_a_commit_refuses_an_update(name: str) -> None:
     refusing, error = REFUSING[name]
     calls: list[Call] = [
         lambda c: c.commit([Put("t", b"new", b"")]),
+        lambda c: c.commit([ChangeKeys("t", [(b"k", None), (b"new", b"")])]),
         lambda c: put(c, b"new", b""),
         lambda c: put_new(c, b"new", b""),
         lambda c: c.update("t", [(b"k", None), (b"new", b"")]),
@@ -275,6 +277,27 @@ async def test_what_a_full_tier_1_dropped_fails_no_condition() -> None:
         await made.environment.sleep(2)
         assert await put_new(container, b"k", b"3")
         await container.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        ("k", b"", TypeError),
+        (bytearray(b"k"), b"", TypeError),
+        (b"k", "v", TypeError),
+        (b"k", bytearray(b"v"), TypeError),
+        (bytes(65_536), None, ValueError),
+    ],
+)
+async def test_many_keys_are_checked_before_one_changes(
+    key: Any, value: Any, error: type[Exception]
+) -> None:
+    async with owned() as (_, owner):
+        changes = ChangeKeys("t", [(b"first", b"1"), (key, value)])
+        with pytest.raises(error):
+            await owner.container.commit([changes])
+        assert await rows(owner.container) == {}
+        await owner.container.close()
 
 
 async def test_a_seal_of_a_segment_says_nothing_of_tables() -> None:
@@ -359,6 +382,7 @@ STEPS = (
     | st.tuples(st.just("if absent"), KEYS, VALUES)
     | st.tuples(st.just("if known"), KEYS, VALUES)
     | st.tuples(st.just("commit"), PAIRS, KEYS | st.none())
+    | st.tuples(st.just("change keys"), PAIRS)
     | st.tuples(st.just("pass"), st.integers(1, 3))
     | st.tuples(st.just("settle"))
     | st.tuples(st.just("flush"))
@@ -425,6 +449,10 @@ class _Told:
                 commit = container.commit([Append("a", b"x"), *operations])
                 self.call(asyncio.ensure_future(commit), changes)
                 await asyncio.sleep(0)  # a commit begins when it is run
+            case ("change keys", changes):
+                commit = container.commit([Append("a", b"x"), ChangeKeys("t", changes)])
+                self.call(asyncio.ensure_future(commit), changes)
+                await asyncio.sleep(0)
             case ("pass", count):  # this many halves of what the log takes for a frame
                 await asyncio.sleep(count * FRAME_S / 2)
             case ("settle",):

@@ -144,12 +144,7 @@ def test_there_must_be_a_value_even_to_keep_nothing_of_it(tables: Tables) -> Non
     assert pending(tables, b"a") == {b"a": b"z"}
 
 
-# --- what an update is, and what a scan is asked for ---
-
-
-def test_an_update_keeps_its_entries(tables: Tables) -> None:
-    entries = [put(b"a", b"1"), remove_range(b"b", b"")]
-    assert tables.assign(entries).entries == entries
+# --- what a scan is asked for ---
 
 
 def test_a_scan_is_asked_for_as_that_of_the_index(index: Index, tables: Tables) -> None:

@@ -10,7 +10,7 @@ from siltstone.objects.entries import (
     entry_key,
     evaluate_entries,
 )
-from siltstone.objects.evaluation import LedgerRow, SqnIs
+from siltstone.objects.evaluation import SqnIs
 from siltstone.objects.records.head import Head, decode_head
 from siltstone.objects.records.keys import expiry_key, head_key
 
@@ -43,21 +43,21 @@ def test_an_entry_that_has_expired_counts_as_absent() -> None:
 
 def test_the_row_of_an_end_goes_with_the_end() -> None:
     added = done(asked(("add", "b", "k", "s", b"v"), ttl_s=10), OLD)
-    head, *ends = added.rows
-    assert head.key == head_key(KEY)
-    assert head.value is not None
-    assert decode_head(head.value, where="x").expires_s == 5_011
+    (row_key, value), *ends = added.rows
+    assert row_key == head_key(KEY)
+    assert value is not None
+    assert decode_head(value, where="x").expires_s == 5_011
     assert ends == [
-        LedgerRow(expiry_key(KEY, 5_000), None),
-        LedgerRow(expiry_key(KEY, 5_011), b""),
+        (expiry_key(KEY, 5_000), None),
+        (expiry_key(KEY, 5_011), b""),
     ]
     removed = done(asked(("remove", "b", "k", "s")), OLD)
     assert removed.rows == [
-        LedgerRow(head_key(KEY), None),
-        LedgerRow(expiry_key(KEY, 5_000), None),
+        (head_key(KEY), None),
+        (expiry_key(KEY, 5_000), None),
     ]
     assert removed.heads == {KEY: None}
-    assert added.size > sum(len(row.key) + len(row.value or b"") for row in added.rows)
+    assert added.size > sum(len(key) + len(row or b"") for key, row in added.rows)
 
 
 def test_without_look_up_no_head_is_asked_for() -> None:
@@ -66,5 +66,5 @@ def test_without_look_up_no_head_is_asked_for() -> None:
     assert request.looked_up == frozenset()
     found = evaluate_entries(request, {}, 9, NOW_MS)
     assert isinstance(found, EntriesChange)
-    assert [row.key for row in found.rows] == [head_key(KEY)]
+    assert [key for key, _ in found.rows] == [head_key(KEY)]
     assert entries_request(specs, looks_up=True).looked_up == {KEY}

@@ -120,14 +120,14 @@ class Life:
         place = RecordPlace(self.next_sqn, 3, self.length)
         found = evaluate(request, self.old(request.key), place, self.now_ms)
         if isinstance(found, ObjectChange):
-            keys = [row.key for row in found.rows]
+            keys = [key for key, _ in found.rows]
             assert len(keys) == len(set(keys))
-            for row in found.rows:
-                if row.value is None:
-                    self.table.pop(row.key, None)
+            for key, value in found.rows:
+                if value is None:
+                    self.table.pop(key, None)
                 else:
-                    assert self.table.get(row.key) != row.value, "a row changes nothing"
-                    self.table[row.key] = row.value
+                    assert self.table.get(key) != value, "a row changes nothing"
+                    self.table[key] = value
             length = sum(map(len, found.parts))
             if found.note is not None:
                 assert found.note.record_length == length
@@ -301,7 +301,7 @@ def head_of(**options: Any) -> Head:
 def test_a_put_of_the_same_index_changes_no_row_but_the_head() -> None:
     index = {"f": ["s", "t"]}
     rows = changed(put(index=index), head_of(index=index)).rows
-    assert [row.key for row in rows] == [head_key(KEYS[0])]
+    assert [key for key, _ in rows] == [head_key(KEYS[0])]
 
 
 def test_wrong_specs_leave_the_rows_of_the_set() -> None:
@@ -310,7 +310,7 @@ def test_wrong_specs_leave_the_rows_of_the_set() -> None:
     change = changed(put(specs=specs), old)
     assert change.head is not None
     assert change.head.entries == old.entries
-    assert [row.key for row in change.rows] == [head_key(KEYS[0])]
+    assert [key for key, _ in change.rows] == [head_key(KEYS[0])]
 
 
 def test_specs_that_make_the_index_too_large_are_refused() -> None:
@@ -356,6 +356,4 @@ def test_a_late_reap_spares_an_object_that_was_put_again() -> None:
     )
     assert isinstance(late, ObjectChange)
     assert late.head == head
-    assert [(row.key, row.value) for row in late.rows] == [
-        (expiry_key(KEYS[0], head.expires_s - 1), None)
-    ]
+    assert late.rows == [(expiry_key(KEYS[0], head.expires_s - 1), None)]
