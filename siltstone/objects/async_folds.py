@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from siltstone.objects.changes import STANDARD, Name, name_text
-from siltstone.objects.folds import Found, HeadRange, buckets, entries, head_range, term_range
+from siltstone.objects.folds import HeadRange, buckets, entries, head_range, term_range
 from siltstone.objects.object_views import ObjectHead, StoredObject
 from siltstone.objects.snapshots import FOLD_TTL_S, QUERY_TTL_S
 
@@ -70,7 +70,7 @@ class AsyncFolds(ABC):
         async with aclosing(pages):
             async for page in pages:
                 for found in page:
-                    yield ObjectHead(*found)
+                    yield found
 
     async def head_pages(
         self,
@@ -81,11 +81,11 @@ class AsyncFolds(ABC):
         end: Name | None = None,
         since: float | None = None,
         until: float | None = None,
-    ) -> AsyncGenerator[list[Found], None]:
+    ) -> AsyncGenerator[list[ObjectHead], None]:
         """Yield what ``heads`` does, some at a time, for handles that go on from there."""
         which = self._range(tag, bucket, start, end, since, until)
         async with self._moment(QUERY_TTL_S) as moment:
-            async for page in moment.by_key(which):
+            async for page in moment.views(which):
                 yield page
 
     async def keys(
@@ -101,10 +101,10 @@ class AsyncFolds(ABC):
         last = None
         async with aclosing(pages):
             async for page in pages:
-                for key, _ in page:
-                    if key.key != last:  # else another subkey of it
-                        last = key.key
-                        yield name_text(last)
+                for found in page:
+                    if found.key != last:  # else another subkey of it
+                        last = found.key
+                        yield last
 
     async def buckets(self, *, tag: str = STANDARD) -> AsyncIterator[str]:
         """Yield the buckets that have objects, in order."""

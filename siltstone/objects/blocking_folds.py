@@ -53,8 +53,7 @@ class Folds:
             until=until,
         )
         for page in self._loop.iterate(pages, batch=1):
-            for key, head in page:
-                yield ObjectHead(key, head)
+            yield from page
 
     def keys(
         self,

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from siltstone.objects.changes import Name, name_bytes, name_text
-from siltstone.objects.records.head import Head, decode_head
+from siltstone.objects.object_views import ObjectHead
+from siltstone.objects.records.head import Head, decode_head, head_fields
 from siltstone.objects.records.keys import (
     ObjectKey,
     after_prefix,
     bounds,
+    check_head_key,
     decode_head_key,
     decode_index_key,
     heads_prefix,
@@ -23,6 +25,7 @@ from siltstone.objects.records.space_rows import decode_index_entry
 from siltstone.store.handles.async_table import pages_of
 
 if TYPE_CHECKING:
+    from siltstone.core.table_value import TableValue
     from siltstone.store.handles.async_table import AsyncTableSnapshot
 
 Found = tuple[ObjectKey, Head]
@@ -59,10 +62,14 @@ class HeadRange:
 
     def has(self, head: Head, now_s: float) -> bool:
         """Whether the fold is about an object in this range of keys."""
+        return self.has_fields(head.modified_ms, head.expires_s, now_s)
+
+    def has_fields(self, modified_ms: int, expires_s: int, now_s: float) -> bool:
+        """``has`` of a head with these fields."""
         return (
-            head.is_visible(now_s)
-            and (self.since is None or head.modified_ms >= self.since * 1000)
-            and (self.until is None or head.modified_ms < self.until * 1000)
+            (not expires_s or now_s < expires_s)
+            and (self.since is None or modified_ms >= self.since * 1000)
+            and (self.until is None or modified_ms < self.until * 1000)
         )
 
 
@@ -96,15 +103,35 @@ async def heads(
     ledger: AsyncTableSnapshot, which: HeadRange, now_s: float
 ) -> AsyncIterator[list[Found]]:
     """Yield the heads of a range, in the order of buckets and keys, some at a time."""
-    first, after = bounds(heads_prefix(which.tag, which.bucket), which.start, which.end)
-    if which.end is not None and first >= after:
-        return
-    async for page in pages_of(ledger, first, after):
+    async for page in _head_rows(ledger, which):
         found = [
             (decode_head_key(row_key), decode_head(row.value, where=row_key.hex()))
             for row_key, row in page
         ]
         yield [each for each in found if which.has(each[1], now_s)]
+
+
+async def head_views(
+    ledger: AsyncTableSnapshot, which: HeadRange, now_s: float
+) -> AsyncIterator[list[ObjectHead]]:
+    """Yield what ``heads`` does as callers see it, checked, and decoded when it is looked at."""
+    async for page in _head_rows(ledger, which):
+        found = []
+        for row_key, row in page:
+            check_head_key(row_key)
+            value = row.value
+            fields = head_fields(value, where=row_key.hex())
+            if which.has_fields(fields[7], fields[8], now_s):
+                found.append(ObjectHead(row_key, value, fields))
+        yield found
+
+
+def _head_rows(
+    ledger: AsyncTableSnapshot, which: HeadRange
+) -> AsyncIterator[list[tuple[bytes, TableValue]]]:
+    """Rows of the heads of a range."""
+    first, after = bounds(heads_prefix(which.tag, which.bucket), which.start, which.end)
+    return pages_of(ledger, first, max(first, after))
 
 
 async def buckets(ledger: AsyncTableSnapshot, tag: bytes, now_s: float) -> AsyncIterator[bytes]:

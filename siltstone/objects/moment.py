@@ -12,7 +12,7 @@ from siltstone.core.errors import (
     SnapshotExpiredError,
 )
 from siltstone.objects.errors import LostObjectError
-from siltstone.objects.folds import Found, HeadRange, heads
+from siltstone.objects.folds import Found, HeadRange, head_views, heads
 from siltstone.objects.ledger import check_built, manifest_of
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import ObjectHead, StoredObject, lost
@@ -72,6 +72,10 @@ class Moment:
     def by_key(self, which: HeadRange) -> AsyncIterator[list[Found]]:
         """The heads of a range, in the order of buckets and keys."""
         return heads(self.ledger, which, self.now_s)
+
+    def views(self, which: HeadRange) -> AsyncIterator[list[ObjectHead]]:
+        """What ``by_key`` gives, as callers see it."""
+        return head_views(self.ledger, which, self.now_s)
 
     async def by_sqn(self, which: HeadRange) -> AsyncIterator[list[Found]]:
         """The heads of a range, in the order of their SQNs."""

@@ -9,10 +9,12 @@ from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.objects.changes import name_text
 from siltstone.objects.errors import LostObjectError
+from siltstone.objects.records.head import decode_head
+from siltstone.objects.records.keys import decode_head_key
 from siltstone.objects.records.value_record import value_of_change
 
 if TYPE_CHECKING:
-    from siltstone.objects.records.head import Head
+    from siltstone.objects.records.head import Head, HeadFields
     from siltstone.objects.records.keys import ObjectKey
 
 READS_MAX = 3
@@ -24,13 +26,36 @@ class ObjectHead:
 
     Names are text: what is no UTF-8 is in surrogates, as in names of files. They are decoded when
     they are looked at, since a fold goes through millions of heads.
+
+    Args:
+        key: of the object, or that of its row.
+        head: of the object, or the value of its row.
+        fields: of the head, where it is the value of a row. Key and value are checked ones then.
     """
 
-    __slots__ = ("_head", "_key")
+    __slots__ = ("_fields", "_found_head", "_found_key")
 
-    def __init__(self, key: ObjectKey, head: Head) -> None:
-        self._key = key
-        self._head = head
+    def __init__(
+        self, key: ObjectKey | bytes, head: Head | bytes, fields: HeadFields | None = None
+    ) -> None:
+        self._found_key = key
+        self._found_head = head
+        # Those of a head are its first ones.
+        self._fields: HeadFields = head if fields is None else fields  # type: ignore[assignment]
+
+    @property
+    def _key(self) -> ObjectKey:
+        key = self._found_key
+        if type(key) is bytes:
+            key = self._found_key = decode_head_key(key)
+        return key  # type: ignore[return-value]
+
+    @property
+    def _head(self) -> Head:
+        head = self._found_head
+        if type(head) is bytes:
+            head = self._found_head = decode_head(head, where=f"{self._fields[0]}")
+        return head  # type: ignore[return-value]
 
     def __repr__(self) -> str:
         return (
@@ -69,12 +94,12 @@ class ObjectHead:
     @property
     def sqn(self) -> int:
         """Number of the change that made it what it is."""
-        return self._head.sqn
+        return self._fields[0]
 
     @property
     def size(self) -> int:
         """Bytes of the value."""
-        return self._head.size
+        return self._fields[5]
 
     @property
     def metadata(self) -> bytes:
@@ -93,17 +118,17 @@ class ObjectHead:
     @property
     def modified(self) -> float:
         """When it was changed, seconds since 1970."""
-        return self._head.modified_ms / 1000
+        return self._fields[7] / 1000
 
     @property
     def expires(self) -> int | None:
         """When it expires, seconds since 1970; ``None`` for never."""
-        return self._head.expires_s or None
+        return self._fields[8] or None
 
     @property
     def value_hash(self) -> bytes:
         """Eight bytes by which values are compared."""
-        return self._head.value_hash
+        return self._fields[6]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

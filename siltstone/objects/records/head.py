@@ -48,6 +48,10 @@ _BEGIN_LARGE: Final = (KIND, VERSION, LARGE, 0)
 _new_tuple = tuple.__new__
 
 
+HeadFields = tuple[int, int, int, int, int, int, bytes, int, int]
+"""The first nine fields of a ``Head``: all of a fixed length."""
+
+
 class Head(NamedTuple):
     """A head as the ledger has it.
 
@@ -130,6 +134,30 @@ def decode_head(value: bytes, *, where: str) -> Head:
         position += PLACE_BYTES
     # The order is that of the row; naming each of them costs more than decoding them.
     return _new_tuple(Head, (*fields[4:13], tuple(index), value[position:], large))
+
+
+def head_fields(value: bytes, *, where: str) -> HeadFields:
+    """Return the fields of a fixed length of what ``decode_head`` decodes.
+
+    The others are passed over: that takes a third of the time. Raises what ``decode_head`` raises.
+    """
+    length = len(value)
+    if length < _FIXED.size:
+        raise CorruptDataError("head is cut", where=where)
+    fields = _FIXED.unpack_from(value)
+    if fields[:4] != _BEGIN and fields[:4] != _BEGIN_LARGE:
+        raise _unknown(fields, where)
+    position = _FIXED.size
+    for _ in range(fields[13]):
+        if position + _ENTRY.size > length:
+            raise CorruptDataError("head is cut", where=where)
+        field_length, term_length = _ENTRY.unpack_from(value, position)
+        position += _ENTRY.size + field_length + term_length
+    if position > length:
+        raise CorruptDataError("head is cut", where=where)
+    if fields[2]:
+        decode_place(value, position, where=where)
+    return fields[4:13]
 
 
 def _unknown(fields: tuple[int, ...], where: str) -> FormatError:

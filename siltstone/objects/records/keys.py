@@ -43,6 +43,7 @@ INDEX_KEY_BYTES: Final = len(INDEX) + 5 * len(_END)
 """Bytes of the key of an index row besides its five parts."""
 
 _ENTRY: Final = struct.Struct("<BH")
+_HEAD_PARTS: Final = 4
 _U32: Final = struct.Struct(">I")
 _U64: Final = struct.Struct(">Q")
 
@@ -198,7 +199,17 @@ def decode_large_key(row_key: bytes) -> tuple[LargeStatus, int]:
 
 def decode_head_key(row_key: bytes) -> ObjectKey:
     """The object that a head belongs to. Raises ``CorruptDataError``."""
-    return ObjectKey(*_parts(row_key, HEAD, 0, 4))
+    return ObjectKey(*_parts(row_key, HEAD, 0, _HEAD_PARTS))
+
+
+def check_head_key(row_key: bytes) -> None:
+    """Raise what ``decode_head_key`` raises."""
+    if not (
+        row_key.startswith(HEAD)
+        and row_key.endswith(_END)
+        and row_key.count(_END, 1) == row_key.count(b"\0", 1) == _HEAD_PARTS
+    ):
+        decode_head_key(row_key)
 
 
 def decode_expiry_key(row_key: bytes) -> tuple[int, ObjectKey]:

@@ -41,6 +41,28 @@ async def test_heads_and_buckets_come_in_the_order_of_their_bytes(tmp_path: Path
                 ]
 
 
+async def test_the_heads_of_a_fold_are_those_that_are_looked_up(tmp_path: Path) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (_, keyspace, _):
+        index = {"city": ["oslo", "rom"], "day": [""]}
+        for name in NAMES:
+            await keyspace.put("a\0", name, b"v" * len(name), metadata=b"note", index=index)
+        await keyspace.put("b", "one", b"w", value_hash=bytes(8), ttl_s=9)
+        found = [head async for head in keyspace.heads()]
+        looked_up = [await keyspace.head(head.bucket, head.key) for head in found]
+        assert found == looked_up
+        assert [head.size for head in found] == [*map(len, in_order(NAMES)), 1]
+        assert found[-1].value_hash == bytes(8)
+        assert found[-1].expires is not None
+        assert list(map(hash, found)) == list(map(hash, looked_up))
+        again = [head async for head in keyspace.heads()]
+        assert [seen(head) for head in again] == [seen(head) for head in looked_up if head]
+
+
+def seen(head: objects.ObjectHead) -> tuple[Any, ...]:
+    of_value = (head.size, head.value_hash, head.metadata, head.index)
+    return (repr(head), head.tag, head.sqn, head.modified, head.expires, *of_value)
+
+
 async def test_a_bucket_without_objects_is_none(tmp_path: Path) -> None:
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (_, keyspace, _):
         for bucket in ("x", "y", "z"):

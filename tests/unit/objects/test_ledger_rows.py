@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.core.records.wire import text, uvarint
-from siltstone.objects.records.head import Head, decode_head, encode_head
+from siltstone.objects.records.head import Head, decode_head, encode_head, head_fields
 from siltstone.objects.records.keys import IndexEntry
 from siltstone.objects.records.large_place import LargePlace
 from siltstone.objects.records.large_row import LargeRow, decode_large_row, encode_large_row
@@ -195,6 +195,23 @@ def test_a_flipped_bit_of_a_head_that_is_accepted_is_what_the_head_says() -> Non
         except (CorruptDataError, FormatError):
             continue
         assert encode_head(head) == damaged
+
+
+def test_the_fields_of_a_head_are_given_where_it_can_be_decoded() -> None:
+    raw = encode_head(HEAD)
+    kinds = set()
+    for tried in (raw, *flipped(raw), *cuts(raw)):
+        told: type[Exception] | None = None
+        try:
+            fields = decode_head(tried, where="row")[:9]
+        except (CorruptDataError, FormatError) as error:
+            told = type(error)
+            with pytest.raises(told):
+                head_fields(tried, where="row")
+        else:
+            assert head_fields(tried, where="row") == fields
+        kinds.add(told)
+    assert kinds == {None, CorruptDataError, FormatError}
 
 
 def test_a_flipped_bit_of_the_space_loses_no_tag_without_a_word() -> None:

@@ -13,6 +13,7 @@ from siltstone.objects.records.keys import (
     LargeStatus,
     ObjectKey,
     after_prefix,
+    check_head_key,
     decode_expiry_key,
     decode_head_key,
     decode_index_key,
@@ -99,6 +100,22 @@ def test_the_longest_keys_fit_in_a_table() -> None:
     entry = IndexEntry(bytes(FIELD_BYTES_MAX), name)
     found = [head_key(key), expiry_key(key, 1), *index_keys(key, [entry])]
     assert max(map(len, found)) <= KEY_BYTES_MAX
+
+
+@pytest.mark.parametrize("key", [EXAMPLE, ObjectKey(b"o", b"plain", b"name")])
+def test_the_key_of_a_head_is_checked_as_it_is_decoded(key: ObjectKey) -> None:
+    raw = head_key(key)
+    refused = 0
+    for tried in (raw, *flipped(raw), *cuts(raw), raw + raw[1:], raw[:1] + raw):
+        try:
+            decode_head_key(tried)
+        except CorruptDataError:
+            refused += 1
+            with pytest.raises(CorruptDataError):
+                check_head_key(tried)
+        else:
+            check_head_key(tried)
+    assert refused > len(raw)
 
 
 def test_each_flipped_bit_is_damage_or_another_key() -> None:
