@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from siltstone.container.models.segments import Put, VersionIs
+from siltstone.container.models.segments import Append, LengthIs, Put, VersionIs
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Pool
 from siltstone.core.errors import CorruptDataError, FencedError, SiltstoneError
 from siltstone.objects.ledger import Versioned
-from siltstone.objects.records.footer import HeaderNote, encode_footer, note_of
+from siltstone.objects.records.footer import TRAILER_BYTES, HeaderNote, encode_footer, note_of
 from siltstone.objects.records.keys import STATE, manifest_key
 from siltstone.objects.records.limits import VALUE_BYTES_MAX
 from siltstone.objects.records.space_rows import (
@@ -186,10 +186,21 @@ class ValueSegments:
                 length=info.length,
                 records=row.length,
             )
+        trailer = end - TRAILER_BYTES
         piece_bytes = min(PIECE_BYTES, segment.append_bytes_max)
-        for position in range(info.length, end, piece_bytes):
-            start = position - row.length
-            await segment.append(footer[start : start + piece_bytes], expected_offset=position)
+        for position in range(info.length, trailer, piece_bytes):
+            start, after = position - row.length, min(position + piece_bytes, trailer)
+            await segment.append(footer[start : after - row.length], expected_offset=position)
+        if info.length < end:
+            # By a commit with a row, after which no later row goes ahead of the footer's bytes.
+            position = max(trailer, info.length)
+            await self._store.commit(
+                [
+                    Append(segment.name, footer[position - row.length :]),
+                    _put(self._names.ledger, row),
+                ],
+                [LengthIs(segment.name, position)],
+            )
         await segment.seal()
         sealed = replace(row, status=ValueStatus.SEALED, footer_end=end)
         await self._store.commit([_put(self._names.ledger, sealed)])

@@ -1,0 +1,75 @@
+"""Uploads of large values: what is left when they end early, and who deletes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from siltstone.core.errors import BackPressureError
+from siltstone.objects.large_upload import begin_upload
+from siltstone.objects.records.keys import LargeStatus
+from tests.support import inside
+from tests.support.container.container_world import World
+from tests.support.objects.small_segments import small_keyspace, store_for_keyspaces
+from tests.support.objects.space_world import open_owner
+from tests.support.objects.streams_to_put import LARGE, left, stuttering
+
+LIVE_ALONE = ({LargeStatus.LIVE}, 1)
+
+
+async def test_the_opening_deletes_what_is_left_of_uploads(tmp_path: Path) -> None:
+    folder = store_for_keyspaces(tmp_path)
+    async with small_keyspace(folder, LARGE) as (_, photos, space):
+        await photos.put("b", "k", bytes(2_000))
+        upload = await begin_upload(space.parts, space.batches)
+        await upload.push(bytes(3_000))
+        assert await left(space) == ({LargeStatus.LIVE, LargeStatus.UPLOADING}, 2)
+    async with small_keyspace(folder, LARGE) as (_, _, space):
+        assert await left(space) == LIVE_ALONE
+
+
+@pytest.mark.virtual_time
+async def test_what_an_upload_cannot_delete_is_deleted_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refused(_: object) -> None:
+        raise BackPressureError("injected: no room")
+
+    def breaks(count: int) -> None:
+        if count > 3_000:
+            raise OSError("the stream is broken")
+
+    monkeypatch.setattr("siltstone.objects.large_upload.do_large_tasks", refused)
+    async with World() as world:
+        opened = await open_owner(world)
+        await opened.make()
+        photos = await opened.keyspace(LARGE)
+        space = inside.open_space(photos)
+        await photos.put("b", "k", bytes(2_000))
+        with pytest.raises(OSError, match="broken"):
+            await photos.put_from("b", "k", stuttering(bytes(5_000), 300, breaks))
+        assert await left(space) == ({LargeStatus.LIVE, LargeStatus.UPLOADING}, 2)
+        await world.environment.sleep(61)
+        assert await left(space) == LIVE_ALONE
+        await opened.store.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_large_value_that_expires_goes_with_what_is_left_of_it() -> None:
+    async with World() as world:
+        opened = await open_owner(world)
+        await opened.make()
+        photos = await opened.keyspace(LARGE)
+        space = inside.open_space(photos)
+        await photos.put("b", "k", bytes(2_000), ttl_s=5)
+        opened_value = await photos.open_value("b", "k")
+        assert opened_value is not None
+        await world.environment.sleep(70)
+        assert await photos.get("b", "k") is None
+        assert await left(space) == ({LargeStatus.DEAD}, 1)
+        assert await opened_value.read(0, 2_000) == bytes(2_000)
+        await opened_value.close()
+        await world.environment.sleep(61)
+        assert await left(space) == (set(), 0)
+        await opened.store.close()
