@@ -12,16 +12,10 @@ from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFoundError
 from siltstone.core.storage.optional_verbs import delete_many
 from siltstone.core.text import uuid_text
-from siltstone.migration.backup.lease import turn
-from siltstone.migration.backup.place import (
-    CHUNKS,
-    FILES,
-    BackupPlace,
-    FoundGeneration,
-    stores_in,
-)
+from siltstone.migration.backup.place import CHUNKS, FILES, BackupPlace, FoundGeneration, stores_in
 from siltstone.migration.backup.plan import fragment_name
 from siltstone.store.admin.place_settings import find_place, open_place
+from siltstone.store.admin.place_turns import turn
 
 DELETES: Final = 1_000
 """This many objects are deleted before the next check whether it is still our turn."""

@@ -34,15 +34,16 @@ from siltstone.migration.backup.collection_copies import (
     collections_to_copy,
 )
 from siltstone.migration.backup.fragment_copy import OCCUPIED, FragmentItem, FragmentWork
-from siltstone.migration.backup.lease import Lease, turn
-from siltstone.migration.backup.place import CHUNKS, FILES, BackupPlace, check_no_store, delete
+from siltstone.migration.backup.place import CHUNKS, FILES, BackupPlace
 from siltstone.migration.backup.plan import ChunkPlan, longest, plan_chunks
 from siltstone.migration.backup.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.store_view import StoreView, store_view
 from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
+from siltstone.store.admin.place_objects import check_no_store, delete
 from siltstone.store.admin.place_settings import Place, find_place, open_place
+from siltstone.store.admin.place_turns import Lease, turn
 
 Progress = Callable[[int, int], None]
 """Called with how many bytes are done, of how many."""

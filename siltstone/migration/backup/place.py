@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from siltstone.core.checksums import crc32c, crc32c_of
@@ -24,14 +23,9 @@ from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.closed_on_exit import Closing
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
-    ChunkError,
-    ChunkExistsError,
     ChunkNotFoundError,
     ChunkOffsetError,
-    ChunkStorageFullError,
     CorruptDataError,
-    Outcome,
-    StoreError,
     StoreNotFoundError,
 )
 from siltstone.core.records.backup import (
@@ -44,49 +38,17 @@ from siltstone.core.records.backup import (
     encode_backup,
 )
 from siltstone.core.records.backup_collections import BackupCollection, decode_collections
-from siltstone.core.records.envelope import is_cut
-from siltstone.store.manifest import MANIFEST_NAME
+from siltstone.store.admin.generations import GENERATIONS, FoundRecord, Generations
+from siltstone.store.admin.place_objects import put
 
 ROOT: Final = "siltstone-backup/"
 CHUNKS: Final = "chunks/"
 FILES: Final = "files/"
-GENERATIONS: Final = "generations/"
-COPY: Final = ".copy"
-NUMBER: Final = re.compile(r"[0-9]{20}")
-"""The names of a generation and of a turn; anything with another name there is not ours."""
 _STORE: Final = re.compile(r"[0-9a-f]{32}")
-_PUTS_MAX: Final = 3
 _NONCE_BYTES: Final = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordDamage:
-    """What is wrong with one of the two records of a generation.
-
-    Attributes:
-        name: of the record.
-        missing: whether it is not there; if not, it cannot be read.
-        text: the same for people.
-    """
-
-    name: str
-    missing: bool
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundGeneration:
-    """A generation whose record, or the copy of it, is there.
-
-    Attributes:
-        number: of the generation.
-        backup: what it says; ``None`` when neither can be read.
-        damage: what is wrong with its record and with the copy; empty when all is well.
-    """
-
-    number: int
-    backup: Backup | None
-    damage: tuple[RecordDamage, ...] = ()
+FoundGeneration = FoundRecord[Backup]
 
 
 class BackupPlace(Closing):
@@ -106,6 +68,7 @@ class BackupPlace(Closing):
         self.environment = environment
         self.store_id = store_id
         self.folder = f"{ROOT}{store_id.hex()}/"
+        self._generations = Generations(storage, self.folder, self._decode)
 
     # --- objects ----------------------------------------------------------------------------------
 
@@ -165,20 +128,12 @@ class BackupPlace(Closing):
     # --- generations ------------------------------------------------------------------------------
 
     def generations(self) -> list[FoundGeneration]:
-        """All generations that are whole, the oldest first, and those whose records are damaged.
-
-        Raises:
-            FormatError: a newer version made one.
-            ChunkError: the place did not answer.
-        """
-        found = (self._generation(number) for number in self.numbers())
-        return [one for one in found if one is not None]
+        """See ``Generations.found``."""
+        return self._generations.found()
 
     def numbers(self) -> list[int]:
-        """The numbers of all generations, of those too whose maker died before they were whole."""
-        prefix = f"{self.folder}{GENERATIONS}"
-        found = {one.name[len(prefix) :].removesuffix(COPY) for one in self.storage.list(prefix)}
-        return sorted(int(number) for number in found if NUMBER.fullmatch(number))
+        """See ``Generations.numbers``."""
+        return self._generations.numbers()
 
     def witness(self, number: int | None = None) -> str:
         """An object that is here, by which workers know the place; preferably one that stays.
@@ -201,81 +156,33 @@ class BackupPlace(Closing):
 
     def check_there(self, backup: Backup) -> None:
         """Raise ``StoreNotFoundError`` if a generation was removed since it was read."""
-        now = self._generation(backup.generation)
+        now = self._generations.one(backup.generation)
         if now is None or now.backup not in (None, backup):
             raise StoreNotFoundError(
                 "the backup was removed meanwhile", generation=backup.generation, place=self.folder
             )
 
     def generation(self, number: int | None) -> Backup:
-        """The newest generation, or the one of a number.
-
-        Raises:
-            StoreNotFoundError: there is none.
-            CorruptDataError: its record is damaged, and so is the copy.
-        """
-        found = [one for one in self.generations() if number in (None, one.number)]
-        if not found:
-            text = "the place has no backup" if number is None else "there is no such backup"
-            raise StoreNotFoundError(text, generation=number, place=self.folder)
-        backup = found[-1].backup
-        if backup is None:
-            raise CorruptDataError("record of a backup is damaged", where=found[-1].damage[0].name)
-        return backup
+        """See ``Generations.wanted``."""
+        return self._generations.wanted(number)
 
     def state(self, backup: Backup) -> None:
-        """Make a generation whole: everything that it names is there."""
-        data = encode_backup(backup)
-        for name in self._records(backup.generation):
-            put(self.storage, name, [data])
+        """See ``Generations.state``."""
+        self._generations.state(backup.generation, encode_backup(backup))
 
     def forget(self, number: int) -> None:
-        """Take the record of a generation away. What it named stays, for others may name it."""
-        for name in reversed(self._records(number)):
-            delete(self.storage, name)
+        """See ``Generations.forget``."""
+        self._generations.forget(number)
 
-    def _records(self, number: int) -> tuple[str, str]:
-        """In the order in which they are written: so the other one says that the first is whole."""
-        name = f"{self.folder}{GENERATIONS}{number:020d}"
-        return name + COPY, name
-
-    def _generation(self, number: int) -> FoundGeneration | None:
-        """A generation; ``None`` when it is gone, or its maker died in the middle of a record."""
-        backup: Backup | None = None
-        damage: list[RecordDamage] = []
-        cut = False
-        for name in self._records(number):
-            try:
-                data = _read_record(self.storage, name)
-                cut = cut or (not damage and is_cut(data))
-                found = decode_backup(data, where=name)
-                if (found.store_id, found.generation) != (self.store_id, number):
-                    raise CorruptDataError("record of another backup", where=name)
-            except ChunkNotFoundError:
-                if cut:
-                    return None
-                text = f"record of a backup is not there where={name}"
-                damage.append(RecordDamage(name=name, missing=True, text=text))
-            except CorruptDataError as error:
-                damage.append(RecordDamage(name=name, missing=False, text=str(error)))
-            else:
-                backup = backup or found
-        if backup is None and all(one.missing for one in damage):
-            return None  # removed after the listing that showed it
-        return FoundGeneration(number=number, backup=backup, damage=tuple(damage))
+    def _decode(self, data: Buffer, number: int, where: str) -> Backup:
+        found = decode_backup(data, where=where)
+        if (found.store_id, found.generation) != (self.store_id, number):
+            raise CorruptDataError("record of another backup", where=where)
+        return found
 
     def close(self) -> None:
         """Close the place. Idempotent."""
         self.storage.close()
-
-
-def check_no_store(storage: ChunkStorage, path: str) -> None:
-    """Refuse the long-term storage of a store as a place of backups. Raises ``StoreError``."""
-    try:
-        storage.stat(MANIFEST_NAME)
-    except ChunkNotFoundError:
-        return
-    raise StoreError("this is the long-term storage of a store, choose another place", place=path)
 
 
 def stores_in(storage: ChunkStorage) -> Iterator[bytes]:
@@ -287,39 +194,3 @@ def stores_in(storage: ChunkStorage) -> Iterator[bytes]:
         start_after = f"{ROOT}{text}0"
         if _STORE.fullmatch(text):
             yield bytes.fromhex(text)
-
-
-def put(storage: ChunkStorage, name: str, buffers: Sequence[Buffer]) -> None:
-    """Make an object with this content, in the place of whatever has its name.
-
-    What is put here is the same in each try, so a create whose outcome is unknown may be repeated.
-    """
-    for tries_left in range(_PUTS_MAX - 1, -1, -1):
-        try:
-            storage.create(name, buffers)
-        except ChunkExistsError:
-            if not tries_left:
-                raise
-            delete(storage, name)
-        except ChunkStorageFullError:
-            raise  # it stays full, whatever became of the name
-        except ChunkError as error:
-            if not tries_left or error.outcome is not Outcome.UNKNOWN:
-                raise
-        else:
-            return
-
-
-def delete(storage: ChunkStorage, name: str) -> None:
-    """Remove an object; one that is gone is fine."""
-    try:
-        storage.delete(name)
-    except ChunkNotFoundError:
-        return
-
-
-def _read_record(storage: ChunkStorage, name: str) -> bytearray:
-    buffer = bytearray(storage.stat(name).length)
-    count = storage.read_into(name, 0, buffer)
-    del buffer[count:]
-    return buffer

@@ -39,11 +39,12 @@ from siltstone.migration.backup.chunk_restore import ChunkItem, ChunkWork
 from siltstone.migration.backup.collection_copies import RestoredCollections
 from siltstone.migration.backup.create import ROUNDS_MAX, Progress
 from siltstone.migration.backup.fragment_copy import OCCUPIED
-from siltstone.migration.backup.place import BackupPlace, delete, put
+from siltstone.migration.backup.place import BackupPlace
 from siltstone.migration.backup.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, PipelineError, packed
+from siltstone.store.admin.place_objects import delete, put
 from siltstone.store.admin.place_settings import Place, find_place, open_place
 from siltstone.store.admin.prefilled_init import NewStore, begun, fill_store
 from siltstone.store.manifest import COPY_NAME

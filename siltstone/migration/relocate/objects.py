@@ -14,10 +14,10 @@ from siltstone.core.storage.cached import uncached
 from siltstone.core.storage.optional_verbs import PieceError, PieceRoom, piece_bytes
 from siltstone.migration.backup.chunk_put import put_chunk
 from siltstone.migration.backup.fragment_copy import READ_BYTES, unread
-from siltstone.migration.backup.place import delete
 from siltstone.pipelines.whole_objects import ObjectItem, object_pieces
 from siltstone.pipelines.window import unpack_sums
 from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
+from siltstone.store.admin.place_objects import delete
 from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME
 from siltstone.store.worker_store import worker_store
 

@@ -35,7 +35,6 @@ from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
 from siltstone.core.storage.optional_verbs import delete_many
 from siltstone.migration.backup.create import Progress
-from siltstone.migration.backup.place import delete, put
 from siltstone.migration.relocate.collection_moves import (
     consensus_to_move,
     held_contents,
@@ -53,6 +52,7 @@ from siltstone.migration.relocate.settings import (
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.store_view import StoreView, store_view
 from siltstone.pipelines.work import Executor
+from siltstone.store.admin.place_objects import delete, put
 from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME, MOVED_NAME
 from siltstone.store.settings.effective import EffectiveSettings, load_settings
 from siltstone.store.store_assembly import Assembly, assembled, open_storage

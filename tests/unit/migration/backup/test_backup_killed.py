@@ -23,7 +23,6 @@ import siltstone
 from siltstone.core.constants import KIB
 from siltstone.core.errors import StoreInUseError
 from siltstone.core.records.backup import Backup
-from siltstone.migration.backup import lease
 from siltstone.migration.backup.admin import (
     backups_of,
     collect_backups,
@@ -31,13 +30,14 @@ from siltstone.migration.backup.admin import (
     remove_backups,
 )
 from siltstone.migration.backup.create import BackupReport, create_backup
-from siltstone.migration.backup.lease import turn
 from siltstone.migration.backup.place import BackupPlace
 from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.store import store_assembly
 from siltstone.store.admin import place_settings, prefilled_init
+from siltstone.store.admin import place_turns as lease
+from siltstone.store.admin.place_turns import turn
 from siltstone.store.store import open_store
 from tests.support.migration.backups import (
     Died,
@@ -251,7 +251,7 @@ def test_the_beginning_of_a_record_is_no_generation_and_is_collected(
     create_backup(folder, place)
     create_backup(folder, place)
     with backups_of(place, None) as opened:
-        copy, record = opened._records(2)
+        copy, record = opened._generations._records(2)
     (place / record).unlink()
     (place / copy).write_bytes((place / copy).read_bytes()[:50])
     assert [found.number for found in list_backups(place)] == [1]

@@ -133,7 +133,7 @@ def test_a_list_tells_no_damage_of_what_is_half_made_or_removed(place: Path) -> 
 
     def remove_half(copy: Path) -> None:
         with backups_of(copy, None) as opened:
-            steps.extend(reversed(BackupPlace._records(opened, 2)))
+            steps.extend(reversed(opened._generations._records(2)))
         (copy / steps[0]).unlink()
 
     def work(copy: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_list_tells_no_damage_of_what_is_half_made_or_removed(place: Path) -> 
 @pytest.mark.slow
 def test_a_list_tells_damage_that_stays_and_no_removal_that_begins_meanwhile(place: Path) -> None:
     with backups_of(place, None) as opened:
-        first, second = (opened._records(number) for number in (1, 2))
+        first, second = (opened._generations._records(number) for number in (1, 2))
     damage(place / first[0], 50)
     (told, sound) = list_backups(place)
     assert [(one.name, one.missing) for one in told.damage] == [(first[0], False)]

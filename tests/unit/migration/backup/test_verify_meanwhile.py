@@ -17,9 +17,9 @@ import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.migration.backup.admin import backups_of, collect_backups
 from siltstone.migration.backup.create import create_backup
-from siltstone.migration.backup.place import BackupPlace
 from siltstone.migration.backup.verify import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.store.admin.generations import Generations
 from tests.support.migration.backups import tmp_path as tmp_path
 
 Steps = Callable[[Path, Path], Iterator[None]]
@@ -46,7 +46,7 @@ def place(tmp_path: Path) -> Path:
 def remove(place: Path, store: Path) -> Iterator[None]:
     with backups_of(place, None) as opened:
         older = opened.numbers()[0]
-        for name in reversed(opened._records(older)):
+        for name in reversed(opened._generations._records(older)):
             opened.storage.delete(name)
             yield
     assert collect_backups(place).count
@@ -56,15 +56,15 @@ def remove(place: Path, store: Path) -> Iterator[None]:
 def make(place: Path, store: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         later: list[tuple[Path, Path]] = []
-        state = BackupPlace._records
+        state = Generations._records
 
-        def first(self: BackupPlace, number: int) -> tuple[str, ...]:
+        def first(self: Generations[Any], number: int) -> tuple[str, ...]:
             copy, record = state(self, number)
             path = place / record
             later.append((place / copy, path))
             return (copy,)
 
-        patch.setattr(BackupPlace, "_records", first)
+        patch.setattr(Generations, "_records", first)
         create_backup(store, place)
     yield from [None] * CALLS_BETWEEN
     shutil.copyfile(*later[-1])

@@ -27,11 +27,11 @@ from siltstone.core.errors import (
     SiltstoneError,
     StoreNotFoundError,
 )
-from siltstone.migration.backup.place import delete
 from siltstone.migration.relocate import switch
 from siltstone.migration.relocate.settings import BEFORE
 from siltstone.migration.relocate.switch import copy_storage, switch_storage
 from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.store.admin.place_objects import delete
 from siltstone.store.store_assembly import open_storage
 from tests.support.collections.stored_objects import paths
 from tests.support.collections.whole_histories import (

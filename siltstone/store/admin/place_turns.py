@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from siltstone.core.errors import (
     ChunkError,
@@ -24,11 +24,38 @@ from siltstone.core.errors import (
     StoreInUseError,
 )
 from siltstone.core.records.claim import Claim, decode_claim, encode_claim
-from siltstone.migration.backup.place import NUMBER, BackupPlace, delete
+from siltstone.store.admin.place_objects import NUMBER, delete
+
+if TYPE_CHECKING:
+    from siltstone.core.chunk_storage import ChunkStorage
+    from siltstone.core.environment import Environment
 
 TURNS: Final = "turns/"
 _MINE: Final = re.compile(r"pid=(\d+) start=(\S+) machine=(\S+) ")
 _BYTES_MAX: Final = 4_096
+
+
+class TurnPlace(Protocol):
+    """A place in which turns are taken."""
+
+    @property
+    def storage(self) -> ChunkStorage:
+        """A client of it."""
+        ...
+
+    @property
+    def environment(self) -> Environment:
+        """Gives time and randomness."""
+        ...
+
+    @property
+    def folder(self) -> str:
+        """What all names there begin with."""
+        ...
+
+    def numbers(self) -> list[int]:
+        """The numbers of all generations."""
+        ...
 
 
 class Lease:
@@ -40,7 +67,7 @@ class Lease:
         owner: how its holder describes itself.
     """
 
-    def __init__(self, place: BackupPlace, number: int, nonce: bytes, owner: str) -> None:
+    def __init__(self, place: TurnPlace, number: int, nonce: bytes, owner: str) -> None:
         self.number = number
         self.name = _name(place, number)
         self.owner = owner
@@ -56,7 +83,7 @@ class Lease:
 
 
 @contextmanager
-def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Lease]:
+def turn(place: TurnPlace, *, takeover: bool) -> Iterator[Lease]:
     """Take the turn in a place, until the end of the block.
 
     Raises:
@@ -102,11 +129,11 @@ def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Lease]:
             delete(place.storage, taken.name)
 
 
-def _name(place: BackupPlace, number: int) -> str:
+def _name(place: TurnPlace, number: int) -> str:
     return f"{place.folder}{TURNS}{number:020d}"
 
 
-def _held(place: BackupPlace) -> tuple[int, Claim] | None:
+def _held(place: TurnPlace) -> tuple[int, Claim] | None:
     """The turn with the highest number, and the process that has it."""
     prefix = f"{place.folder}{TURNS}"
     listed = (found.name for found in place.storage.list(prefix))
