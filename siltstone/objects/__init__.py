@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from siltstone.objects.async_keyspaces import names_async as names_async
     from siltstone.objects.async_keyspaces import open_async as open_async
     from siltstone.objects.async_keyspaces import rebuild_async as rebuild_async
+    from siltstone.objects.async_keyspaces import restore_async as restore_async
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
     from siltstone.objects.batches import PutResult as PutResult
     from siltstone.objects.blocking_large import OpenValue as OpenValue
@@ -40,12 +41,18 @@ if TYPE_CHECKING:
     from siltstone.objects.keyspace import names as names
     from siltstone.objects.keyspace import open as open
     from siltstone.objects.keyspace import rebuild as rebuild
+    from siltstone.objects.keyspace import restore as restore
     from siltstone.objects.ledger_rebuild import DoubtfulObject as DoubtfulObject
     from siltstone.objects.ledger_rebuild import RebuildReport as RebuildReport
     from siltstone.objects.object_views import ObjectHead as ObjectHead
     from siltstone.objects.object_views import StoredObject as StoredObject
     from siltstone.objects.open_value import AsyncOpenValue as AsyncOpenValue
     from siltstone.objects.rebuild_plan import Recalc as Recalc
+    from siltstone.objects.space_backup import KeyspaceBackupReport as KeyspaceBackupReport
+    from siltstone.objects.space_backups import KeyspaceBackup as KeyspaceBackup
+    from siltstone.objects.space_backups import RemovedBackups as RemovedBackups
+    from siltstone.objects.space_backups import list_backups as list_backups
+    from siltstone.objects.space_backups import remove_backups as remove_backups
     from siltstone.objects.space_info import KeyspaceInfo as KeyspaceInfo
     from siltstone.objects.space_info import ValueSegmentInfo as ValueSegmentInfo
     from siltstone.objects.space_removal import RemovedKeyspace as RemovedKeyspace
@@ -62,6 +69,8 @@ __all__ = [
     "DroppedObject",
     "EntriesResult",
     "Keyspace",
+    "KeyspaceBackup",
+    "KeyspaceBackupReport",
     "KeyspaceExistsError",
     "KeyspaceInfo",
     "KeyspaceNameError",
@@ -76,6 +85,7 @@ __all__ = [
     "RebuildReport",
     "RebuildingError",
     "Recalc",
+    "RemovedBackups",
     "RemovedKeyspace",
     "SqnIs",
     "StoredObject",
@@ -87,12 +97,16 @@ __all__ = [
     "create_async",
     "destroy",
     "destroy_async",
+    "list_backups",
     "names",
     "names_async",
     "open",
     "open_async",
     "rebuild",
     "rebuild_async",
+    "remove_backups",
+    "restore",
+    "restore_async",
 ]
 
 _PLACES = {
@@ -105,6 +119,8 @@ _PLACES = {
     "EntriesResult": "entries",
     "Keyspace": "keyspace",
     "KeyspaceInfo": "space_info",
+    "KeyspaceBackup": "space_backups",
+    "KeyspaceBackupReport": "space_backup",
     "KeyspaceSnapshot": "blocking_snapshot",
     "ObjectHead": "object_views",
     "OpenValue": "blocking_large",
@@ -112,6 +128,7 @@ _PLACES = {
     "RemovedKeyspace": "space_removal",
     "RebuildReport": "ledger_rebuild",
     "Recalc": "rebuild_plan",
+    "RemovedBackups": "space_backups",
     "SqnIs": "evaluation",
     "StoredObject": "object_views",
     "ValueSegmentInfo": "space_info",
@@ -121,12 +138,16 @@ _PLACES = {
     "create_async": "async_keyspaces",
     "destroy": "keyspace",
     "destroy_async": "async_keyspaces",
+    "list_backups": "space_backups",
     "names": "keyspace",
     "names_async": "async_keyspaces",
     "open": "keyspace",
     "open_async": "async_keyspaces",
     "rebuild": "keyspace",
     "rebuild_async": "async_keyspaces",
+    "remove_backups": "space_backups",
+    "restore": "keyspace",
+    "restore_async": "async_keyspaces",
 }
 
 

@@ -14,11 +14,14 @@ from siltstone.objects.rebuild_space import rebuild_space
 from siltstone.objects.records.keys import SPACE
 from siltstone.objects.records.limits import TAG_BYTES_MAX
 from siltstone.objects.records.space_rows import ENTRY_TAG, HeadOnly, Space, Strategy
+from siltstone.objects.restore_space import restore_space
 from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.space_check import SpaceCheck
 from siltstone.objects.space_names import PREFIX, name_in, space_names
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from siltstone.container.models.segments import Finding
     from siltstone.objects.ledger_rebuild import RebuildReport
     from siltstone.objects.rebuild_plan import Recalc
@@ -121,6 +124,57 @@ async def rebuild_async(
     names = space_names(name)
     found = None if tags is None else tag_strategies(tags)
     return await rebuild_space(store, names, found, recalc or {}, accept_loss=accept_loss)
+
+
+async def restore_async(
+    store: AsyncStore,
+    name: str,
+    place: Path | str,
+    *,
+    keyspace: str | None = None,
+    of: str | None = None,
+    generation: int | None = None,
+    recalc: Mapping[str, Recalc] | None = None,
+) -> RebuildReport:
+    """Make a keyspace of a backup, under a name that none has, in any store.
+
+    Values are imported straight to long-term storage, then the ledger is rebuilt from them. Until
+    that is done the keyspace refuses all verbs with ``RebuildingError``. After a failure or a death
+    a repeat with the same arguments goes on.
+
+    Args:
+        store: where it is to be.
+        name: what it is to be called there.
+        place: settings file of the place of backups, or a folder.
+        keyspace: the name that it had; ``None`` means the only one that the place has backups of.
+        of: uuid of the store that it was in; ``None`` means the only one.
+        generation: which backup; ``None`` means the newest. A repeat names it where there may be
+            newer ones.
+        recalc: how the index is made of the objects of each tag whose strategy is ``recalc``.
+
+    Raises:
+        StoreNotFoundError: the place has no such backup.
+        SettingsError: there is no such place; or backups of several keyspaces fit.
+        CorruptDataError: the record of the backup, or an object that it names, is damaged or gone;
+            the error names it.
+        KeyspaceExistsError: there is a keyspace of this name.
+        KeyspaceNameError: no keyspace can have this name.
+        UnsupportedError: a tag lacks its function.
+        ReadOnlyError: the store was opened read-only.
+        FormatError: a newer version made the backup.
+        ChunkError: place or store refused, or did not answer.
+        BackPressureError, SafeModeError, StorageFullError, OutcomeUnknownError: the log failed.
+    """
+    names = space_names(name)
+    return await restore_space(
+        store,
+        names,
+        place,
+        keyspace=keyspace,
+        of=of,
+        generation=generation,
+        recalc=recalc or {},
+    )
 
 
 async def names_async(store: AsyncStore) -> AsyncIterator[str]:

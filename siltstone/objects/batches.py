@@ -89,8 +89,8 @@ class PutResult:
 class Rolling(Protocol):
     """Begins the next value segment between two commits, and follows what is acknowledged."""
 
-    def is_full(self, length: int, records: int) -> bool:
-        """Whether a segment of so many bytes and records is to take no more."""
+    def is_full(self, number: int, length: int, records: int) -> bool:
+        """Whether the segment of this number, with so many bytes and records is to take no more."""
         ...
 
     async def roll(self, found: Versioned) -> Versioned:
@@ -209,7 +209,7 @@ class BatchWriter:
                 if begin is None:
                     return
                 batch = ChangeBatch(begin)
-            if self._rolling.is_full(batch.length, batch.records):
+            if self._rolling.is_full(batch.begin.number, batch.length, batch.records):
                 return
             self._filling = batch
             if not await self._add(batch, self._requests.first):
@@ -229,7 +229,7 @@ class BatchWriter:
                 raise CorruptDataError("keyspace has no state", where=self._names.name)
             state = self._found.state
             self._rolling.found(state)
-            if self._rolling.is_full(state.length, state.records):
+            if self._rolling.is_full(state.number, state.length, state.records):
                 self._found = await self._rolling.roll(self._found)
         except SiltstoneError as error:
             self._found = None

@@ -14,6 +14,7 @@ from siltstone.objects.async_keyspaces import (
     names_async,
     open_async,
     rebuild_async,
+    restore_async,
 )
 from siltstone.objects.blocking_entries import Entries
 from siltstone.objects.blocking_folds import Folds
@@ -27,6 +28,7 @@ from siltstone.store.handles.unpicklable import LivingHandle
 from siltstone.store.store import parts_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import SupportsIndex
 
     from siltstone.container.models.segments import Finding
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from siltstone.objects.batches import PutResult
     from siltstone.objects.ledger_rebuild import DoubtfulObject, RebuildReport
     from siltstone.objects.rebuild_plan import Recalc
+    from siltstone.objects.space_backup import KeyspaceBackupReport
     from siltstone.objects.space_info import KeyspaceInfo
     from siltstone.objects.space_removal import RemovedKeyspace
     from siltstone.objects.value_compaction import CompactionReport
@@ -162,6 +165,12 @@ class Keyspace(LivingHandle, Entries, Folds, LargeValueVerbs):
         make = partial(self._keyspace.check, deep=deep, progress=progress)
         return self._loop.iterate(make, batch=1)
 
+    def backup(
+        self, place: Path | str, *, rate: int | None = None, takeover: bool = False
+    ) -> KeyspaceBackupReport:
+        """Make a backup of all that is acknowledged now. See ``AsyncKeyspace.backup``."""
+        return self._loop.run(self._keyspace.backup(place, rate=rate, takeover=takeover))
+
     def doubtful(self) -> Iterator[DoubtfulObject]:
         """Yield the doubtful objects of the last rebuild. See ``AsyncKeyspace.doubtful``."""
         return self._loop.iterate(self._keyspace.doubtful)
@@ -202,6 +211,25 @@ def rebuild(
     """Make the ledger of a keyspace again from its values. See ``rebuild_async``."""
     loop, inner = parts_of(store)
     return loop.run(rebuild_async(inner, name, tags=tags, recalc=recalc, accept_loss=accept_loss))
+
+
+def restore(
+    store: Store,
+    name: str,
+    place: Path | str,
+    *,
+    keyspace: str | None = None,
+    of: str | None = None,
+    generation: int | None = None,
+    recalc: Mapping[str, Recalc] | None = None,
+) -> RebuildReport:
+    """Make a keyspace of a backup. See ``restore_async``."""
+    loop, inner = parts_of(store)
+    return loop.run(
+        restore_async(
+            inner, name, place, keyspace=keyspace, of=of, generation=generation, recalc=recalc
+        )
+    )
 
 
 def names(store: Store) -> Iterator[str]:

@@ -59,6 +59,10 @@ class Moment:
         """The present time, by which objects expire, seconds since 1970."""
         return self.parts.store.environment.time()
 
+    def check(self) -> None:
+        """Raise ``SnapshotExpiredError`` once its time is over."""
+        assert self._held.taken is not None, "it raises"
+
     def release(self) -> None:
         """End it. Idempotent."""
         self._held.release()

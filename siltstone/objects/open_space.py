@@ -21,6 +21,7 @@ from siltstone.objects.large_tasks import do_large_tasks
 from siltstone.objects.ledger import Ledger
 from siltstone.objects.losses import Losses
 from siltstone.objects.manifest import LiveManifest
+from siltstone.objects.moment import Moment
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.scores import RUN_MAX
 from siltstone.objects.snapshots import FOLD_TTL_S, LedgerSnapshots
@@ -84,12 +85,13 @@ class OpenSpace(AsyncClosing):
         self.limits = limits
         self.rebuilt = False
         self._compacting = False
+        self._switching = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._batches: BatchWriter | None = None
         self._run: asyncio.Task[None] | None = None
         if parts.store.read_only:
             return
-        segments = ValueSegments(parts.store, parts.names, limits, self._begin)
+        self._segments = segments = ValueSegments(parts.store, parts.names, limits, self._begin)
         self._batches = BatchWriter(parts.store, parts.names, parts.ledger, segments)
         self._run = asyncio.get_running_loop().create_task(self._batches.run())
         self._begin(self._keep_up(self._batches))
@@ -114,6 +116,7 @@ class OpenSpace(AsyncClosing):
         parts.check_values("value compaction")
         self.check_not_compacting()
         self._compacting = True
+        await self._switching.acquire()
         try:
             held = await parts.snapshots.take(FOLD_TTL_S)
             try:
@@ -133,6 +136,7 @@ class OpenSpace(AsyncClosing):
                 held.release()
             await self._do_tasks()
         finally:
+            self._switching.release()
             self._compacting = False
         return report
 
@@ -141,6 +145,25 @@ class OpenSpace(AsyncClosing):
         if self._compacting:
             name = self.parts.names.name
             raise CompactionBusyError("a value compaction is running", keyspace=name)
+
+    async def sealed(self) -> Moment:
+        """Return a moment in which all that was acknowledged before is in segments with footers.
+
+        The active segment is rolled. No compaction goes on meanwhile: one that looks at changes
+        after the roll would drop what these replace, and the moment has not got these.
+
+        Raises what a put raises, and why a footer could not be written.
+        """
+        batches, parts = self.batches, self.parts
+        async with self._switching:
+            found = await parts.ledger.state()
+            if found is not None and found.state.records:
+                self._segments.end(found.state.number)
+                await batches.number()  # it comes after the roll
+            for row in (await parts.manifest.now()).rows:
+                while not await self._segments.has_footer(row.number):
+                    self.check_open()
+            return Moment(parts, await parts.snapshots.take(FOLD_TTL_S))
 
     async def _do_tasks(self) -> None:
         """Delete what no snapshot needs any longer; what fails is done in a minute."""

@@ -16,6 +16,7 @@ from siltstone.objects.changes import name_text
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.records.head import Head, decode_head
 from siltstone.objects.records.keys import (
+    DOUBTFUL,
     EXPIRY,
     HEAD,
     INDEX,
@@ -25,6 +26,7 @@ from siltstone.objects.records.keys import (
     TASK,
     IndexEntry,
     ObjectKey,
+    decode_doubtful_key,
     decode_expiry_key,
     decode_head_key,
     decode_index_key,
@@ -32,6 +34,7 @@ from siltstone.objects.records.keys import (
     head_key,
     index_keys,
 )
+from siltstone.objects.records.rebuild_rows import decode_doubt
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     SpaceState,
@@ -86,7 +89,12 @@ class RowCheck:
         kind = row_key[:1]
         if row_key in (SPACE, STATE) or kind in _OWN_KINDS:
             return  # ``SpaceCheck`` decodes these
-        look = {HEAD: self._head, INDEX: self._entry, EXPIRY: self._expiry}.get(kind)
+        look = {
+            DOUBTFUL: self._doubtful,
+            EXPIRY: self._expiry,
+            HEAD: self._head,
+            INDEX: self._entry,
+        }.get(kind)
         if look is None:
             text = f"a row of an unknown kind: key={row_key.hex()}"
             yield Finding(severity="warning", where=self._names.ledger, message=text)
@@ -96,6 +104,14 @@ class RowCheck:
                 yield finding
         except (CorruptDataError, FormatError) as error:
             yield damage(f"{self._names.ledger} {_culprit(row_key)}", str(error))
+
+    async def _doubtful(self, row_key: bytes, value: bytes) -> AsyncIterator[Finding]:
+        key = decode_doubtful_key(row_key)[1]
+        doubt = decode_doubt(value, where=row_key.hex())
+        if key is not None and await self._ledger.get(head_key(key)) is None:
+            text = f"its newest change may be in damaged bytes of {self._name(doubt.number)}"
+            where = object_text(self._names, key)
+            yield Finding(severity="warning", where=where, message=f"it is doubtful: {text}")
 
     # --- heads ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ the next owner, from where it ends.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
@@ -84,12 +85,36 @@ class ValueSegments:
         self._unsure: ManifestRow | None = None
         """What a roll whose outcome is unknown makes of the segment that was active."""
         self._notes: list[HeaderNote] = []
+        self._due = 0
+        """The segment of this number takes no more records, although it has room."""
+        self._footers: dict[int, asyncio.Future[None]] = {}
+        """By number what is told when a footer is whole, or the next try of it failed."""
         self._number = self._since = self._end = 0
         """Between two offsets of the segment of this number there are notes of all records."""
 
-    def is_full(self, length: int, records: int) -> bool:
+    def is_full(self, number: int, length: int, records: int) -> bool:
         """See ``batches.Rolling``."""
+        if number == self._due and records:
+            return True
         return length >= self._limits.length or records >= self._limits.records
+
+    def end(self, number: int) -> None:
+        """Let the active segment of this number take no more records, once it has any."""
+        self._due = number
+
+    async def has_footer(self, number: int) -> bool:
+        """Wait up to a second until a segment that was rolled has its footer; return whether.
+
+        Raises:
+            SiltstoneError: a try to write it failed; there will be others.
+        """
+        future = self._footers.get(number)
+        if future is None:
+            return True
+        done, _ = await asyncio.wait([future], timeout=1)
+        for each in done:
+            each.result()
+        return bool(done)
 
     def acknowledged(self, batch: SpaceState, notes: list[HeaderNote]) -> None:
         """See ``batches.Rolling``."""
@@ -148,10 +173,12 @@ class ValueSegments:
         known = (self._number, self._end) == (full.number, full.length)
         notes, since = (self._notes, self._since) if known else ([], full.length)
         self._notes, self._number, self._end = [], 0, 0
+        self._footers[full.number] = asyncio.get_running_loop().create_future()
         self._begin(self._finish(full, notes, since))
 
     def finish(self, row: ManifestRow) -> None:
         """Write the footer of a segment that an owner before left without one."""
+        self._footers[row.number] = asyncio.get_running_loop().create_future()
         self._begin(self._finish(row, [], row.length))
 
     async def _finish(self, row: ManifestRow, notes: list[HeaderNote], since: int) -> None:
@@ -160,15 +187,27 @@ class ValueSegments:
         while True:
             try:
                 await self._write_footer(row, notes, since)
-            except FencedError:
+            except FencedError as error:
+                future = self._footers[row.number]
+                future.set_exception(error)
+                future.exception()  # mostly nothing waits
                 return
             except SiltstoneError as error:  # a container that is closed may be open again soon
+                self._tell(row.number, error)
                 segment = self._names.value_segment(row.number)
                 _log.warning("footer of %s: %s", segment, error)
                 await self._store.environment.sleep(delay_s)
                 delay_s = min(2 * delay_s, DELAY_MAX_S)
             else:
+                self._footers.pop(row.number).set_result(None)
                 return
+
+    def _tell(self, number: int, error: SiltstoneError) -> None:
+        """Tell who waits for a footer that a try of it failed."""
+        future = self._footers[number]
+        self._footers[number] = asyncio.get_running_loop().create_future()
+        future.set_exception(error)
+        future.exception()  # mostly nothing waits
 
     async def _write_footer(self, row: ManifestRow, notes: list[HeaderNote], since: int) -> None:
         segment = self._store.segment(self._names.value_segment(row.number))

@@ -44,6 +44,7 @@ class RecordKind(IntEnum):
     RECOVERY = 6
     BACKUP = 7
     IMPORT_NOTE = 8
+    KEYSPACE_BACKUP = 9
     ENTRY = 20
     ROLLUP = 21
     COLLECTION_STATE = 22

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from siltstone.core.checksums import crc32c
+from siltstone.core.errors import CorruptDataError, FormatError
+from siltstone.core.records.backup import BackupObject
 from siltstone.objects.changes import hash_of
 from siltstone.objects.records.footer import (
     TRAILER_BYTES,
@@ -46,6 +52,12 @@ from siltstone.objects.records.rebuild_rows import (
     encode_doubt,
     encode_rebuild,
     is_rebuild,
+)
+from siltstone.objects.records.space_backup import (
+    SegmentCopy,
+    SpaceBackup,
+    decode_space_backup,
+    encode_space_backup,
 )
 from siltstone.objects.records.space_rows import (
     HeadOnly,
@@ -263,3 +275,57 @@ def test_the_page_shows_a_rebuild_and_a_doubtful_object() -> None:
     assert decode_doubt(ROWS["doubtful"][1], where="page") == doubt
     assert decode_doubtful_key(ROWS["doubtful"][0]) == (7, KEY)
     assert decode_doubtful_key(doubtful_key(7)) == (7, None)
+
+
+BACKUP = SpaceBackup(
+    store_id=bytes(range(16)),
+    generation=3,
+    made_ms=1_700_000_000_123,
+    owner="pid=7",
+    keyspace="photos",
+    next_sqn=300,
+    tags={"o": Strategy.RECOVR},
+    segments=(
+        SegmentCopy(
+            segment_id=21,
+            row=ManifestRow(
+                number=1,
+                status=ValueStatus.SEALED,
+                first_sqn=1,
+                last_sqn=299,
+                length=70_000,
+                records=299,
+                footer_end=100_000,
+            ),
+            objects=(
+                BackupObject(
+                    name="values/0000000000000015.0-100000", length=100_000, crc=0x12345678
+                ),
+            ),
+        ),
+    ),
+)
+
+
+def test_the_page_shows_a_backup() -> None:
+    assert example("keyspace-backup.md") == encode_space_backup(BACKUP)
+    assert decode_space_backup(example("keyspace-backup.md"), where="page") == BACKUP
+
+
+def test_a_backup_that_is_damaged_or_contradicts_itself_is_refused() -> None:
+    raw = encode_space_backup(BACKUP)
+    for position in range(len(raw)):
+        wrong = bytearray(raw)
+        wrong[position] ^= 0x10
+        with pytest.raises((CorruptDataError, FormatError)):
+            decode_space_backup(bytes(wrong), where="place")
+    (copy,) = BACKUP.segments
+    for segments, next_sqn in (
+        ((copy, copy), 300),
+        ((copy,), 299),
+        ((replace(copy, objects=copy.objects * 2),), 300),
+        ((replace(copy, objects=()),), 300),
+    ):
+        wrong_record = replace(BACKUP, segments=segments, next_sqn=next_sqn)
+        with pytest.raises(CorruptDataError):
+            decode_space_backup(encode_space_backup(wrong_record), where="place")

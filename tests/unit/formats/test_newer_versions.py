@@ -28,6 +28,7 @@ from siltstone.core.records.pin import decode_pin
 from siltstone.core.records.recovery import decode_recovery
 from siltstone.core.records.store_manifest import decode_store_manifest
 from siltstone.core.records.table_record import decode_table_record
+from siltstone.objects.records.space_backup import decode_space_backup
 from siltstone.tier1.kafka.claim_record import decode_claim_record
 from tests.support.docs.format_page import FORMATS, example
 from tests.support.docs.metadata_examples import READ, ROWS, examples
@@ -44,6 +45,10 @@ ENVELOPES: dict[RecordKind, tuple[str, Decode]] = {
     RecordKind.PIN: ("pin.md", lambda d: decode_pin(d, where="x")),
     RecordKind.RECOVERY: ("recovery.md", lambda d: decode_recovery(d, where="x")),
     RecordKind.IMPORT_NOTE: ("import-note.md", lambda d: decode_import_note(d, where="x")),
+    RecordKind.KEYSPACE_BACKUP: (
+        "keyspace-backup.md",
+        lambda d: decode_space_backup(d, where="x"),
+    ),
     RecordKind.BACKUP: ("backup.md", lambda d: decode_backup(d, where="x")),
     RecordKind.ENTRY: ("collection-entry.md", lambda d: decode_entry(d, where="x")),
     RecordKind.ROLLUP: ("collection-rollup.md", lambda d: decode_rollup(d, where="x")),

@@ -126,6 +126,10 @@ async def test_what_footer_and_records_do_not_tell_is_doubtful_unless_it_is_newe
         keyspace = await objects.open_async(store, NAME)
         assert await values_of(keyspace) == expected(lost)
         assert [each async for each in keyspace.doubtful()] == list(report.doubtful)
+        told = [each async for each in keyspace.check() if "doubtful" in each.message]
+        assert {each.severity for each in told} == {"warning"}
+        assert len(told) == len(lost)
+        assert not [each async for each in keyspace.check() if "unknown" in each.message]
         await keyspace.put("b", "k10", b"again")
         assert (await values_of(keyspace))["k10"] == b"again"
         assert (await rebuilt(store)).doubtful == tuple(

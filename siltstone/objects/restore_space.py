@@ -1,0 +1,196 @@
+"""A restore: value segments come from a backup, and the ledger is rebuilt from them.
+
+The keyspace is there from the first commit on, and refuses all verbs until the last one. Each value
+segment is imported whole or not at all, so a restore that was interrupted goes on when it is
+repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from siltstone.container.models.imports import ImportOutput
+from siltstone.container.models.segments import Operation, Put, VersionIs
+from siltstone.core.bounded_calls import off_loop
+from siltstone.core.environment import Pool
+from siltstone.core.errors import (
+    ConditionFailedError,
+    ReadOnlyError,
+    SegmentExistsError,
+    SiltstoneError,
+)
+from siltstone.objects.errors import KeyspaceExistsError
+from siltstone.objects.ledger_rebuild import LedgerRebuild, RebuildReport
+from siltstone.objects.open_space import space_closed
+from siltstone.objects.rebuild_plan import Recalc, check_recalc, state_after
+from siltstone.objects.records.keys import SPACE, STATE, manifest_key
+from siltstone.objects.records.rebuild_rows import (
+    Rebuild,
+    RebuildPhase,
+    decode_rebuild,
+    encode_rebuild,
+    is_rebuild,
+)
+from siltstone.objects.records.space_backup import SegmentCopy, SpaceBackup
+from siltstone.objects.records.space_rows import (
+    ManifestRow,
+    Space,
+    encode_manifest_row,
+    encode_space,
+)
+from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
+from siltstone.objects.space_place import SpacePlace, one_space, spaces_in
+from siltstone.objects.value_segments import active_row
+from siltstone.store.handles.import_writer import ImportWriter
+from siltstone.store.own_target import own_target
+
+if TYPE_CHECKING:
+    from siltstone.container.models.imports import ImportTicket
+    from siltstone.objects.space_names import SpaceNames
+    from siltstone.store.async_store import AsyncStore
+    from siltstone.store.handles.import_writer import ImportTarget
+
+_POOL: Final = Pool(name="siltstone-keyspace-restore", threads=1)
+
+
+async def restore_space(
+    store: AsyncStore,
+    names: SpaceNames,
+    place: Path | str,
+    *,
+    keyspace: str | None,
+    of: str | None,
+    generation: int | None,
+    recalc: Mapping[str, Recalc],
+) -> RebuildReport:
+    """Make a keyspace of a backup. See ``restore_async``."""
+    if store.read_only:
+        raise ReadOnlyError("the store was opened read-only", keyspace=names.name)
+    run = partial(store.environment.run_blocking, _POOL)
+    stack = ExitStack()
+
+    def found() -> tuple[SpacePlace, SpaceBackup]:
+        spaces = stack.enter_context(spaces_in(place))
+        space = one_space(spaces, keyspace, of, place=place)
+        return space, space.generation(generation)
+
+    try:
+        opened, backup = await run(found)
+        space = Space(tags=dict(backup.tags))
+        check_recalc(space, recalc)
+        restoring = _Restoring(store, names, opened, backup)
+        async with space_closed(store, names):
+            await restoring.begin(space)
+        await restoring.bring()
+    finally:
+        await run(stack.close)
+    return await LedgerRebuild(store, names, space, recalc, accept_loss=False).run()
+
+
+class _Restoring:
+    """One restore, up to the rebuild of the ledger."""
+
+    def __init__(
+        self, store: AsyncStore, names: SpaceNames, place: SpacePlace, backup: SpaceBackup
+    ) -> None:
+        self._store = store
+        self._names = names
+        self._place = place
+        self._backup = backup
+        self._source = (
+            f"{backup.store_id.hex()}/{backup.keyspace}/{backup.generation}/{backup.made_ms}"
+        )
+        rows = [each.row for each in backup.segments]
+        state = state_after(rows, max((row.number for row in rows), default=0))
+        self._state = replace(state, next_sqn=backup.next_sqn, first_sqn=backup.next_sqn)
+
+    async def begin(self, space: Space) -> None:
+        """Say that the keyspace comes from this backup, unless that was said before.
+
+        Raises:
+            KeyspaceExistsError: there is a keyspace of this name, or something is left of one.
+        """
+        ledger = self._names.ledger
+        await self._store.create_table(ledger, exist_ok=True)
+        table = self._store.table(ledger)
+        found, state = await table.get(SPACE), await table.get(STATE)
+        if state is not None and is_rebuild(state.value):
+            now = decode_rebuild(state.value, where=self._names.name)
+            if now.source == self._source:
+                return
+        values = [info async for info in self._store.list(self._names.values)]
+        if found is not None or state is not None or values:
+            raise KeyspaceExistsError(
+                "there is such a keyspace, or values of one", keyspace=self._names.name
+            )
+        begun = Rebuild(phase=RebuildPhase.VALUES, state=self._state, source=self._source)
+        operations: list[Operation] = [
+            Put(ledger, SPACE, encode_space(space)),
+            Put(ledger, STATE, encode_rebuild(begun)),
+        ]
+        conditions = [VersionIs(ledger, SPACE, None), VersionIs(ledger, STATE, None)]
+        try:
+            await self._store.commit(operations, conditions)
+        except ConditionFailedError as error:
+            raise KeyspaceExistsError(
+                "there is such a keyspace", keyspace=self._names.name
+            ) from error
+
+    async def bring(self) -> None:
+        """Import the value segments that are not here, and then let the manifest name all."""
+        found = await self._store.table(self._names.ledger).get(STATE)
+        assert found is not None, "the restore was begun"
+        now = decode_rebuild(found.value, where=self._names.name)
+        if now.phase is not RebuildPhase.VALUES:
+            return
+        here = {info.name async for info in self._store.list(self._names.values)}
+        target = await own_target(self._store)
+        try:
+            for each in self._backup.segments:
+                name = self._names.value_segment(each.row.number)
+                if name not in here:
+                    await self._import(target, each, name)
+        finally:
+            await off_loop(target.close)
+        await self._store.create(self._names.value_segment(now.state.number), exist_ok=True)
+        rows: list[ManifestRow] = [each.row for each in self._backup.segments]
+        rows.append(active_row(now.state))
+        ledger = self._names.ledger
+        records = replace(now, phase=RebuildPhase.RECORDS)
+        operations: list[Operation] = [
+            Put(ledger, manifest_key(row.first_sqn), encode_manifest_row(row)) for row in rows
+        ]
+        operations.append(Put(ledger, STATE, encode_rebuild(records)))
+        await self._store.commit(operations, [VersionIs(ledger, STATE, found.version)])
+
+    async def _import(self, target: ImportTarget, copy: SegmentCopy, name: str) -> None:
+        """Import a value segment, its bytes compared with their sums."""
+        run = partial(self._store.environment.run_blocking, _POOL)
+        session = f"{name} {self._store.environment.uuid().hex()}"
+        ticket = await self._store.open_import(session, name)
+        try:
+            writer = ImportWriter(target, ticket, partition=0, attempt=0)
+            for each in copy.objects:
+                data = await run(partial(self._place.read, each))
+                await run(partial(writer.write, data))
+            chunks = await run(writer.finish)
+            attributes = {FATE_ATTRIBUTE: SegmentFate.NAMED.value} if copy.row.as_of else {}
+            output = ImportOutput(segment=name, chunks=chunks, attributes=attributes)
+            await self._store.commit_import(ticket, [output])
+        except SegmentExistsError:
+            await self._abort(ticket)  # a try before without an answer brought the same
+        except BaseException:
+            await asyncio.shield(self._abort(ticket))
+            raise
+
+    async def _abort(self, ticket: ImportTicket) -> None:
+        try:
+            await self._store.abort_import(ticket)
+        except SiltstoneError:
+            return  # it expires by itself

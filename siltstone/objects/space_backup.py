@@ -1,0 +1,217 @@
+"""A backup of an open keyspace: the value segments that a place lacks are copied, then stated.
+
+The ledger is not copied: it follows from the values. So nothing holds the application back but a
+roll, and a compaction in the source touches nothing in the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from siltstone.core.checksums import crc32c_of
+from siltstone.core.constants import MIB
+from siltstone.core.environment import Pool, SystemEnvironment
+from siltstone.core.errors import CorruptDataError, StoreInUseError
+from siltstone.core.records.backup import BackupObject
+from siltstone.objects.ledger import manifest_of
+from siltstone.objects.moment import Moment
+from siltstone.objects.records.keys import STATE
+from siltstone.objects.records.space_backup import SegmentCopy, SpaceBackup
+from siltstone.objects.records.space_rows import ManifestRow, ValueStatus, decode_state
+from siltstone.objects.space_place import VALUES, SpacePlace, folder_of
+from siltstone.store.admin.place_objects import check_no_store, put
+from siltstone.store.admin.place_settings import find_place, open_place
+from siltstone.store.admin.place_turns import Lease, turn
+
+if TYPE_CHECKING:
+    from siltstone.core.environment import Environment
+    from siltstone.objects.open_space import OpenSpace
+
+T = TypeVar("T")
+
+OBJECT_BYTES: Final = 32 * MIB
+"""Most bytes of an object of a value segment; so many are in memory."""
+
+READ_BYTES: Final = 4 * MIB
+
+_POOL: Final = Pool(name="siltstone-keyspace-backup", threads=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyspaceBackupReport:
+    """What one backup of a keyspace did.
+
+    Attributes:
+        generation: its number; later ones are higher.
+        sqn: SQN of the newest change that it has; 0 for none.
+        segments: value segments that it has.
+        size: bytes of them.
+        copied: how many of them this call copied; the place had the others.
+        copied_bytes: bytes of these.
+    """
+
+    generation: int
+    sqn: int
+    segments: int
+    size: int
+    copied: int
+    copied_bytes: int
+
+
+async def back_up(
+    space: OpenSpace, place: Path | str, *, rate: int | None, takeover: bool
+) -> KeyspaceBackupReport:
+    """Make a backup of an open keyspace. See ``AsyncKeyspace.backup``."""
+    space.parts.check_values("a backup")
+    environment = space.parts.store.environment
+    run = partial(environment.run_blocking, _POOL)
+    opening = _PlaceOpening(space, place, rate=rate, takeover=takeover)
+    try:
+        opened, taken = await run(opening.open)
+        moment = await space.sealed()
+        try:
+            return await _Copying(space, opened, taken, moment).run()
+        finally:
+            moment.release()
+    finally:
+        await run(opening.close)
+
+
+class _PlaceOpening:
+    """A place, opened, and the turn in it."""
+
+    def __init__(
+        self, space: OpenSpace, place: Path | str, *, rate: int | None, takeover: bool
+    ) -> None:
+        self._folder = folder_of(space_store_id(space), space.parts.names.name)
+        self._place = place
+        self._rate = rate
+        self._takeover = takeover
+        self._stack = ExitStack()
+
+    def open(self) -> tuple[SpacePlace, Lease]:
+        """Open it, and take the turn."""
+        found = find_place(self._place)
+        environment: Environment = SystemEnvironment()
+        self._stack.callback(environment.close)
+        storage = open_place(found, environment, rate=self._rate, make=True)
+        self._stack.callback(storage.close)
+        check_no_store(storage, found.path)
+        opened = SpacePlace(storage, environment, self._folder)
+        return opened, self._stack.enter_context(turn(opened, takeover=self._takeover))
+
+    def close(self) -> None:
+        """Give the turn back, and close it."""
+        self._stack.close()
+
+
+def space_store_id(space: OpenSpace) -> bytes:
+    """The id of the store of a keyspace, 16 bytes."""
+    return bytes.fromhex(space.parts.store.uuid.replace("-", ""))
+
+
+class _Copying:
+    """One backup: what the place lacks is copied, and then the record is written."""
+
+    def __init__(self, space: OpenSpace, place: SpacePlace, taken: Lease, moment: Moment) -> None:
+        self._space = space
+        self._parts = space.parts
+        self._place = place
+        self._turn = taken
+        self._moment = moment
+        self._copied = 0
+        self._copied_bytes = 0
+
+    async def run(self) -> KeyspaceBackupReport:
+        made_ms = max(0, int(self._parts.store.environment.time() * 1000))
+        rows, next_sqn = await self._rows()
+        known = await self._run(self._place.known)
+        segments = [await self._segment(row, known) for row in rows]
+        backup = SpaceBackup(
+            store_id=space_store_id(self._space),
+            generation=self._turn.number,
+            made_ms=made_ms,
+            owner=self._turn.owner,
+            keyspace=self._parts.names.name,
+            next_sqn=next_sqn,
+            tags=dict(self._parts.space.tags),
+            segments=tuple(segments),
+        )
+        await self._run(partial(self._state, backup))
+        return KeyspaceBackupReport(
+            generation=backup.generation,
+            sqn=next_sqn - 1,
+            segments=len(segments),
+            size=sum(row.footer_end for row in rows),
+            copied=self._copied,
+            copied_bytes=self._copied_bytes,
+        )
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await self._parts.store.environment.run_blocking(_POOL, call)
+
+    async def _rows(self) -> tuple[list[ManifestRow], int]:
+        """The value segments that are whole, and the SQN after them."""
+        where = self._parts.names.name
+        ledger = self._moment.ledger
+        state = await ledger.get(STATE)
+        if state is None:
+            raise CorruptDataError("keyspace has no state", where=where)
+        rows: list[ManifestRow] = []
+        for row in await manifest_of(ledger.scan, where=where):
+            if row.status is not ValueStatus.SEALED:
+                return rows, row.first_sqn  # later changes came after the roll
+            rows.append(row)
+        return rows, decode_state(state.value, where=where).next_sqn
+
+    async def _segment(self, row: ManifestRow, known: dict[int, SegmentCopy]) -> SegmentCopy:
+        name = self._parts.names.value_segment(row.number)
+        info = await self._parts.store.segment(name).info()
+        found = known.get(info.segment_id)
+        if found is not None and found.row.footer_end == row.footer_end:
+            return SegmentCopy(segment_id=info.segment_id, row=row, objects=found.objects)
+        objects = []
+        for start in range(0, row.footer_end, OBJECT_BYTES):
+            stop = min(start + OBJECT_BYTES, row.footer_end)
+            buffers = await self._read(name, start, stop)
+            made = BackupObject(
+                name=f"{VALUES}{info.segment_id:016x}.{start}-{stop}",
+                length=stop - start,
+                crc=crc32c_of(buffers),
+            )
+            await self._run(partial(self._put, made, buffers))
+            objects.append(made)
+        self._copied += 1
+        self._copied_bytes += row.footer_end
+        return SegmentCopy(segment_id=info.segment_id, row=row, objects=tuple(objects))
+
+    async def _read(self, name: str, start: int, stop: int) -> list[bytes]:
+        """Bytes of a value segment, which the store compares with their sums."""
+        self._moment.check()
+        segment = self._parts.store.segment(name)
+        buffers = [
+            await segment.read(begin, min(READ_BYTES, stop - begin))
+            for begin in range(start, stop, READ_BYTES)
+        ]
+        if sum(map(len, buffers)) != stop - start:
+            raise CorruptDataError("value segment ends before its footer", where=name)
+        return buffers
+
+    def _put(self, made: BackupObject, buffers: list[bytes]) -> None:
+        self._turn.check()
+        put(self._place.storage, self._place.folder + made.name, buffers)
+
+    def _state(self, backup: SpaceBackup) -> None:
+        self._turn.check()
+        self._place.state(backup)
+        try:
+            self._turn.check()
+        except StoreInUseError:
+            # A call that took the turn before the record was there may delete what it names.
+            self._place.forget(backup.generation)
+            raise
