@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from siltstone.core.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from siltstone.objects.async_exchange import AsyncDifferences as AsyncDifferences
+    from siltstone.objects.async_exchange import Difference as Difference
     from siltstone.objects.async_keyspace import AsyncKeyspace as AsyncKeyspace
     from siltstone.objects.async_keyspaces import check_async as check_async
     from siltstone.objects.async_keyspaces import create_async as create_async
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from siltstone.objects.async_keyspaces import restore_async as restore_async
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
     from siltstone.objects.batches import PutResult as PutResult
+    from siltstone.objects.blocking_exchange import Differences as Differences
     from siltstone.objects.blocking_large import OpenValue as OpenValue
     from siltstone.objects.blocking_snapshot import KeyspaceSnapshot as KeyspaceSnapshot
     from siltstone.objects.entries import EntriesResult as EntriesResult
@@ -56,15 +59,19 @@ if TYPE_CHECKING:
     from siltstone.objects.space_info import KeyspaceInfo as KeyspaceInfo
     from siltstone.objects.space_info import ValueSegmentInfo as ValueSegmentInfo
     from siltstone.objects.space_removal import RemovedKeyspace as RemovedKeyspace
+    from siltstone.objects.sync import SyncReport as SyncReport
     from siltstone.objects.value_compaction import CompactionReport as CompactionReport
     from siltstone.objects.value_compaction import DroppedObject as DroppedObject
 
 __all__ = [
+    "AsyncDifferences",
     "AsyncKeyspace",
     "AsyncKeyspaceSnapshot",
     "AsyncOpenValue",
     "CompactionBusyError",
     "CompactionReport",
+    "Difference",
+    "Differences",
     "DoubtfulObject",
     "DroppedObject",
     "EntriesResult",
@@ -89,6 +96,7 @@ __all__ = [
     "RemovedKeyspace",
     "SqnIs",
     "StoredObject",
+    "SyncReport",
     "UnsupportedError",
     "ValueSegmentInfo",
     "check",
@@ -110,12 +118,15 @@ __all__ = [
 ]
 
 _PLACES = {
+    "AsyncDifferences": "async_exchange",
     "AsyncKeyspace": "async_keyspace",
     "AsyncKeyspaceSnapshot": "async_snapshot",
     "AsyncOpenValue": "open_value",
     "CompactionReport": "value_compaction",
     "DroppedObject": "value_compaction",
     "DoubtfulObject": "ledger_rebuild",
+    "Difference": "async_exchange",
+    "Differences": "blocking_exchange",
     "EntriesResult": "entries",
     "Keyspace": "keyspace",
     "KeyspaceInfo": "space_info",
@@ -134,6 +145,7 @@ _PLACES = {
     "ValueSegmentInfo": "space_info",
     "check": "keyspace",
     "check_async": "async_keyspaces",
+    "SyncReport": "sync",
     "create": "keyspace",
     "create_async": "async_keyspaces",
     "destroy": "keyspace",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
 from siltstone.objects.async_entries import AsyncEntries
+from siltstone.objects.async_exchange import AsyncExchange
 from siltstone.objects.async_large import AsyncLargeValues
 from siltstone.objects.async_looks import AsyncLooks
 from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot
@@ -25,7 +26,7 @@ from siltstone.objects.changes import (
 )
 from siltstone.objects.errors import LostObjectError
 from siltstone.objects.ledger_rebuild import doubtful_objects
-from siltstone.objects.moment import Moment
+from siltstone.objects.moment import Moment, moment_of
 from siltstone.objects.object_views import READS_MAX, ObjectHead, StoredObject, lost
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.snapshots import QUERY_TTL_S
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from siltstone.objects.value_compaction import CompactionReport
 
 
-class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncLooks, AsyncLargeValues):
+class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, AsyncLargeValues):
     """A handle to a keyspace; ``create_async`` and ``open_async`` make one.
 
     It is for the loop of its store, which closes the keyspace when it is closed itself.
@@ -377,10 +378,4 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncLooks, AsyncLargeValues):
 
     async def _now(self, ttl_s: float) -> Moment:
         self._space.check_open()
-        moment = Moment(self._parts, await self._parts.snapshots.take(ttl_s))
-        try:
-            await moment.check_built()
-        except BaseException:
-            moment.release()
-            raise
-        return moment
+        return await moment_of(self._parts, ttl_s)

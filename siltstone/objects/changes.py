@@ -103,6 +103,8 @@ class PutRequest:
         expected: what the object must be.
         ttl_s: seconds until it expires; ``None`` for never.
         uploaded: a large value; ``None`` means that it is ``value``.
+        expires_s: when it expires without ``ttl_s``, seconds since 1970; 0 for never.
+        modified_ms: when it was changed, milliseconds since 1970; ``None`` for now.
     """
 
     key: ObjectKey
@@ -116,6 +118,8 @@ class PutRequest:
     expected: Expected
     ttl_s: int | None
     uploaded: UploadedValue | None = None
+    expires_s: int = 0
+    modified_ms: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -45,6 +45,10 @@ ENTRIES_MAX: Final = 10_000
 """Most entries of one call: their rows are made without a pause."""
 
 
+ENTRY_HELD_BYTES: Final = 400
+"""About what an entry takes in memory in addition to its names and its value."""
+
+
 @dataclass(frozen=True, slots=True)
 class EntriesResult:
     """What an ``mput`` did.
@@ -80,6 +84,14 @@ class EntriesRequest:
     ttl_s: int | None = None
     expires_s: int = 0
     modified_ms: int | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """About how many bytes of memory its entries hold."""
+        size = 0
+        for key, value in self.values.items():
+            size += ENTRY_HELD_BYTES + sum(map(len, key)) + len(value or b"")
+        return size
 
 
 class EntriesChange(NamedTuple):

@@ -159,23 +159,25 @@ def _put(
             check_index(key, index)
         except ObjectLimitError as error:
             return error
-    expires_s = 0
+    expires_s = request.expires_s
     if request.ttl_s is not None:
         begun_s = -(-now_ms // 1000)  # not sooner than was asked for
         expires_s = min(begun_s + request.ttl_s, EXPIRES_S_MAX)
+    modified_ms = now_ms if request.modified_ms is None else request.modified_ms
     previous = 0 if old is None else old.sqn
     stored, uploaded = len(request.value), request.uploaded
     size, large = (stored, None) if uploaded is None else (uploaded.size, uploaded.place)
     of_value = (size, request.value_hash, expires_s, key, index, request.metadata, stored, large)
     header: RecordHeader = _new_tuple(
-        RecordHeader, (ValueKind.STANDARD, place.sqn, previous, now_ms, *of_value)
+        RecordHeader, (ValueKind.STANDARD, place.sqn, previous, modified_ms, *of_value)
     )
     encoded = encode_entries(index)
     raw = encode_header(header, encoded)
     length = len(raw) + stored + len(request.value_crc)
     sqn, number, offset = place
-    fields = (sqn, previous, number, offset, length, size, request.value_hash, now_ms, expires_s)
-    head: Head = _new_tuple(Head, (*fields, index, request.metadata, large))
+    of_place = (sqn, previous, number, offset, length, size)
+    of_object = (request.value_hash, modified_ms, expires_s, index, request.metadata, large)
+    head: Head = _new_tuple(Head, (*of_place, *of_object))
     rows = _rows(key, old, head, encode_head(head, encoded))
     return ObjectChange(
         key=key,

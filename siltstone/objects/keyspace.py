@@ -17,6 +17,7 @@ from siltstone.objects.async_keyspaces import (
     restore_async,
 )
 from siltstone.objects.blocking_entries import Entries
+from siltstone.objects.blocking_exchange import Exchange
 from siltstone.objects.blocking_folds import Folds
 from siltstone.objects.blocking_large import LargeValueVerbs
 from siltstone.objects.blocking_snapshot import KeyspaceSnapshot
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from siltstone.store.store import Store
 
 
-class Keyspace(LivingHandle, Entries, Folds, LargeValueVerbs):
+class Keyspace(LivingHandle, Entries, Exchange, Folds, LargeValueVerbs):
     """A handle to a keyspace, for any thread; ``create`` and ``open`` make one.
 
     Its store closes it. See ``AsyncKeyspace``.

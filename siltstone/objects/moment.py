@@ -173,3 +173,24 @@ class Moment:
             self.parts.losses.tell(key, error)
             return None
         return StoredObject(head=ObjectHead(key, head), value=value)
+
+
+async def moment_of(parts: SpaceParts, ttl_s: float) -> Moment:
+    """Hold on to a keyspace as it is now.
+
+    Args:
+        parts: of the keyspace.
+        ttl_s: seconds until it ends, above 0, at most twelve hours.
+
+    Raises:
+        SnapshotLimitError: 16 snapshots of tables of this container are living.
+        RebuildingError: its ledger is being rebuilt.
+        ValueError: ``ttl_s`` is out of range.
+    """
+    moment = Moment(parts, await parts.snapshots.take(ttl_s))
+    try:
+        await moment.check_built()
+    except BaseException:
+        moment.release()
+        raise
+    return moment

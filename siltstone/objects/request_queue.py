@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import BackPressureError
 from siltstone.objects.changes import PutRequest
+from siltstone.objects.entries import EntriesRequest
 
 if TYPE_CHECKING:
     from siltstone.objects.batch import Waiting
@@ -148,4 +149,6 @@ def request_bytes(waiting: Waiting) -> int:
     request = waiting.request
     if type(request) is PutRequest:
         return REQUEST_BYTES + len(request.value) + len(request.metadata)
+    if isinstance(request, EntriesRequest):
+        return REQUEST_BYTES + request.held_bytes
     return REQUEST_BYTES

@@ -45,6 +45,11 @@ _FIXED: Final = struct.Struct("<BBBBQQIQIQ8sQIH")
 _ENTRY: Final = struct.Struct("<BH")
 _BEGIN: Final = (KIND, VERSION, 0, 0)
 _BEGIN_LARGE: Final = (KIND, VERSION, LARGE, 0)
+_BEGIN_BYTES: Final = bytes(_BEGIN)
+_HASH: Final = 44
+"""Where the hash is, before the time of change."""
+_EXPIRES: Final = 60
+"""Where the rest is that follows that."""
 _new_tuple = tuple.__new__
 
 
@@ -158,6 +163,24 @@ def head_fields(value: bytes, *, where: str) -> HeadFields:
     if fields[2]:
         decode_place(value, position, where=where)
     return fields[4:13]
+
+
+def compared_bytes(value: bytes) -> bytes:
+    """All of a row that says what the object is: not when and where it was written.
+
+    They are its hash, when it expires, its index entries and its metadata. Raises like
+    ``decode_head`` if the row is of another kind or version.
+    """
+    if value[:4] == _BEGIN_BYTES:
+        return value[_HASH : _HASH + 8] + value[_EXPIRES:]
+    head = decode_head(value, where="")  # without the place of a large value
+    ends = value[_EXPIRES : _FIXED.size]
+    return head.value_hash + ends + encode_entries(head.entries) + head.metadata
+
+
+def expires_at(value: bytes) -> int:
+    """When the object of a row expires, seconds since 1970; 0 for never."""
+    return int.from_bytes(value[_EXPIRES : _EXPIRES + 4], "little")
 
 
 def _unknown(fields: tuple[int, ...], where: str) -> FormatError:

@@ -1,0 +1,248 @@
+"""Two keyspaces are made equal: what is done about each object that differs, and doing it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal, NamedTuple, cast
+
+from siltstone.core.constants import MIB
+from siltstone.objects.comparison import Comparison, CountedSide, DifferentRows
+from siltstone.objects.records.head import Head, compared_bytes, decode_head
+from siltstone.objects.tree import Range
+from siltstone.objects.tree_side import CopiedObject, Side
+
+Preference = Literal["left", "right", "newest"]
+
+FLIGHT_MAX: Final = 256
+"""Objects on their way at once: those of a batch or two, since a commit takes as long for one."""
+
+PART_BYTES: Final = 8 * MIB
+"""Most bytes of a value in memory: a part that is read, and one that is written."""
+
+FLIGHT_BYTES: Final = 32 * MIB
+"""Bytes that they may have, so that memory does not depend on the values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReport:
+    """What a sync did. Left is the keyspace whose verb it was, right the other one.
+
+    Attributes:
+        differences: how many objects differed.
+        copied_to_left: how many were written there.
+        copied_to_right: how many were written there.
+        removed_from_left: how many were removed there.
+        removed_from_right: how many were removed there.
+        changed: how many were changed meanwhile, and left as they are; a repeat looks at them.
+        lost: how many have a value that is damaged or gone where it was to be read.
+        left_out: how many would have been written to a side that takes no changes.
+        exchanged_bytes: what went from one side to the other, values included.
+    """
+
+    differences: int = 0
+    copied_to_left: int = 0
+    copied_to_right: int = 0
+    removed_from_left: int = 0
+    removed_from_right: int = 0
+    changed: int = 0
+    lost: int = 0
+    left_out: int = 0
+    exchanged_bytes: int = 0
+
+
+class Target(Enum):
+    """The side that is written to."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class SyncStep(NamedTuple):
+    """What is done about an object.
+
+    Attributes:
+        target: where.
+        removes: whether it is removed there, not copied.
+    """
+
+    target: Target
+    removes: bool
+
+
+def check_preference(prefer: str, *, deletes: bool) -> Preference:
+    """Return a preference.
+
+    Raises:
+        ValueError: there is no such one, or it does not say whose absence counts.
+    """
+    if prefer not in ("left", "right", "newest"):
+        raise ValueError(f"prefer is 'left', 'right' or 'newest', not {prefer!r}")
+    if deletes and prefer == "newest":
+        raise ValueError("absence has no time: with deletes, prefer 'left' or 'right'")
+    return cast("Preference", prefer)
+
+
+def step_of(
+    left: tuple[Head, bytes] | None,
+    right: tuple[Head, bytes] | None,
+    prefer: Preference,
+    *,
+    deletes: bool,
+) -> SyncStep:
+    """Return what is done about an object that differs.
+
+    Args:
+        left: its head there, and the row of that; ``None`` when it is absent.
+        right: the same on the other side; not both are absent.
+        prefer: the side whose version counts, or the version that was changed last. Of two that
+            were changed at the same time it is the one with the higher bytes, on both sides.
+        deletes: whether absence on the side that counts removes the object from the other.
+    """
+    if left is None:
+        removes = deletes and prefer == "left"
+        return SyncStep(Target.RIGHT if removes else Target.LEFT, removes)
+    if right is None:
+        removes = deletes and prefer == "right"
+        return SyncStep(Target.LEFT if removes else Target.RIGHT, removes)
+    wins = prefer == "left"
+    if prefer == "newest":
+        wins = _age(left) > _age(right)
+    return SyncStep(Target.RIGHT if wins else Target.LEFT, removes=False)
+
+
+def _age(found: tuple[Head, bytes]) -> tuple[int, bytes]:
+    return found[0].modified_ms, compared_bytes(found[1])
+
+
+class Sync:
+    """Makes two keyspaces equal, once.
+
+    Args:
+        left: one side.
+        right: the other.
+        which: the range of rows of both.
+        prefer: whose version counts.
+        deletes: whether its absences count, too.
+    """
+
+    def __init__(
+        self,
+        left: Side,
+        right: CountedSide,
+        which: Range,
+        prefer: Preference,
+        *,
+        deletes: bool,
+    ) -> None:
+        self._sides: dict[Target, Side] = {Target.LEFT: left, Target.RIGHT: right}
+        self._right = right
+        self._comparison = Comparison(left, right, which)
+        self._prefer = prefer
+        self._deletes = deletes
+        self._counts: Counter[str] = Counter()
+        self._refusing: set[Target] = set()
+
+    async def run(self) -> SyncReport:
+        """Do it.
+
+        Raises:
+            ReadOnlyError, UnsupportedError: a side that must be written to takes no changes.
+
+        Raises what a put raises; what was written until then stays, and a repeat goes on.
+        """
+        for target, side in self._sides.items():
+            refusal = await side.refusal()
+            if refusal is None:
+                continue
+            if target.value != self._prefer:
+                raise refusal
+            self._refusing.add(target)
+        flight: deque[tuple[asyncio.Task[str], int]] = deque()
+        held = 0
+        try:
+            async for page in self._comparison.pages():
+                for found in page:
+                    size = max(map(_size, (found.left, found.right)))
+                    while flight and (len(flight) == FLIGHT_MAX or held + size > FLIGHT_BYTES):
+                        held -= await self._landed(flight)
+                    flight.append((asyncio.create_task(self._do(found)), size))
+                    held += size
+            while flight:
+                await self._landed(flight)
+        finally:
+            tasks = [task for task, _ in flight]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return SyncReport(exchanged_bytes=self._right.exchanged_bytes, **self._counts)
+
+    async def _landed(self, flight: deque[tuple[asyncio.Task[str], int]]) -> int:
+        """Wait for the first object; return the bytes that it held."""
+        task, size = flight[0]
+        outcome = await task
+        flight.popleft()
+        self._counts["differences"] += 1
+        self._counts[outcome] += 1
+        return size
+
+    async def _do(self, found: DifferentRows) -> str:
+        """Do what is to be done about an object; return the attribute of the report for that."""
+        left, right = _decoded(found, found.left), _decoded(found, found.right)
+        step = step_of(left, right, self._prefer, deletes=self._deletes)
+        target = step.target
+        if target in self._refusing:
+            return "left_out"
+        there, here = (left, right) if target is Target.LEFT else (right, left)
+        side = self._sides[target]
+        expected = None if there is None else there[0].sqn
+        if step.removes:
+            assert expected is not None, "what is removed is there"
+            is_done = await side.remove(found.row_key, expected)
+            return f"removed_from_{target.value}" if is_done else "changed"
+        assert here is not None, "what is copied is there"
+        source = self._sides[Target.RIGHT if target is Target.LEFT else Target.LEFT]
+        copied = CopiedObject(found.row_key, here[1], b"", expected)
+        copy = _upload if here[0].size > await side.record_value_max() else _copy
+        is_copied = await copy(source, side, copied, here[0].size)
+        if is_copied is None:
+            return "lost"
+        return f"copied_to_{target.value}" if is_copied else "changed"
+
+
+async def _copy(source: Side, target: Side, copied: CopiedObject, size: int) -> bool | None:
+    """Write an object at once; ``None`` when its value is lost."""
+    parts: list[bytes] = []
+    while sum(map(len, parts)) < size:
+        part = await source.part(copied.row_key, copied.row, sum(map(len, parts)))
+        if not part:
+            return None
+        parts.append(part)
+    return await target.take(copied._replace(value=b"".join(parts)))
+
+
+async def _upload(source: Side, target: Side, copied: CopiedObject, size: int) -> bool | None:
+    """Write an object part by part; ``None`` when its value is lost."""
+    upload = await target.begin_upload()
+    try:
+        offset = 0
+        while offset < size:
+            part = await source.part(copied.row_key, copied.row, offset)
+            if not part:
+                return None
+            await target.push(upload, part)
+            offset += len(part)
+        return await target.finish(upload, copied)
+    finally:
+        await asyncio.shield(target.drop(upload))
+
+
+def _size(row: bytes | None) -> int:
+    """Bytes of an object that are in memory while it is copied: a part or two of a large value."""
+    return 0 if row is None else min(decode_head(row, where="").size, PART_BYTES) + len(row)
+
+
+def _decoded(found: DifferentRows, row: bytes | None) -> tuple[Head, bytes] | None:
+    return None if row is None else (decode_head(row, where=found.row_key.hex()), row)
