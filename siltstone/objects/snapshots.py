@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from siltstone.core.errors import SnapshotExpiredError
-from siltstone.store.handles.async_table import end_snapshot
+from siltstone.store.handles.async_table import end_snapshot, has_ended
 
 if TYPE_CHECKING:
     from siltstone.store.handles.async_table import AsyncTable, AsyncTableSnapshot
@@ -98,8 +98,9 @@ class LedgerSnapshots:
             raise ValueError(f"ttl_s is above 0 and at most {FOLD_TTL_S:.0f}, not {ttl_s}")
         now_s = asyncio.get_running_loop().time()
         shared = self._living.get(await self._table.version())
-        if shared is None or now_s - shared.since_s > FOLD_TTL_S:
-            # One that comes to share it when it is old needs it as long again.
+        if shared is None or has_ended(shared.taken) or now_s - shared.since_s > FOLD_TTL_S:
+            # It ends with its container, which may be open again at the same version. And one that
+            # comes to share it when it is old needs it as long again.
             taken = await self._table.snapshot(2 * FOLD_TTL_S)
             shared = self._living[taken.version] = _Shared(taken, now_s)
         shared.holders += 1

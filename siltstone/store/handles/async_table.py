@@ -289,6 +289,11 @@ def pages_of(
     return snapshot._pages(start, end)
 
 
+def has_ended(snapshot: AsyncTableSnapshot) -> bool:
+    """Whether it cannot be read any more, such as since its container was opened again."""
+    return snapshot._held.ended
+
+
 def end_snapshot(snapshot: AsyncTableSnapshot) -> None:
     """``AsyncTableSnapshot.close``, where nothing can be awaited."""
     snapshot._held.release()
