@@ -67,7 +67,7 @@ class SpaceCheck:
         if found is None:
             raise KeyspaceNotFoundError("no such keyspace", keyspace=self._names.name)
         try:
-            decode_space(found.value, where=self._names.name)
+            space = decode_space(found.value, where=self._names.name)
             state = await self._state()
             rows = await manifest_of(self._ledger.scan, where=self._names.name)
             tasks = await self._tasks()
@@ -89,7 +89,7 @@ class SpaceCheck:
         check = RowCheck(self._names, self._ledger, state, Manifest(rows))
         async for finding in check.findings():
             yield finding
-        if deep:
+        if deep and space.head_only is None:  # else no head has a record
             async for finding in self._records(rows, here, check.heads):
                 yield finding
         self._progress(1)

@@ -271,6 +271,19 @@ def test_tier_1_holds_nothing_that_was_before_a_trim(tmp_path: Path, mode: str) 
         assert content(objects.open(store, "h")) == expected
 
 
+def test_a_check_finds_entries_whole_and_a_rebuild_leaves_them(
+    store: siltstone.Store, entries: objects.Keyspace
+) -> None:
+    entries.mput([("add", "b", str(number), "s", b"v") for number in range(30)])
+    expected = content(entries)
+    for deep in (False, True):
+        assert list(objects.check(store, entries.name, deep=deep)) == []
+    with pytest.raises(objects.UnsupportedError, match="heads only"):
+        objects.rebuild(store, entries.name)
+    assert content(entries) == expected
+    assert objects.destroy(store, entries.name).length == 0
+
+
 def test_a_mode_is_named_and_has_no_tags(store: siltstone.Store) -> None:
     with pytest.raises(ValueError, match="with_lookup or no_lookup"):
         objects.create(store, "none", head_only="yes")
