@@ -22,6 +22,7 @@ import rocksdict
 import siltstone
 from bench.bare_pipeline import BarePipeline, PlainFile
 from bench.figure import MIB, MICROSECONDS, PER_SECOND, Figure, Unit, alternate
+from bench.keyspace_differences import differences_of_keyspaces
 from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
 from siltstone import objects
 from siltstone.objects import AsyncKeyspace
@@ -42,9 +43,14 @@ Measure = Callable[[], float]
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure puts, reads, a fold and a compaction."""
+    """Measure puts, reads, a fold, a compaction and a comparison."""
     print("NOT MEASURED: leveled, which needs Erlang", file=sys.stderr, flush=True)
-    return [*_puts(workshop), *_reads(workshop), *_compaction(workshop)]
+    return [
+        *_puts(workshop),
+        *_reads(workshop),
+        *_compaction(workshop),
+        *differences_of_keyspaces(workshop),
+    ]
 
 
 def _index(number: int) -> dict[str, list[str]]:

@@ -18,6 +18,7 @@ from siltstone.objects.open_space import open_space
 from siltstone.objects.records.space_rows import HeadOnly, Space, Strategy
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_setup import make_space
+from siltstone.objects.value_segments import RollLimits
 from tests.support.container.container_world import World, world
 from tests.support.faults.failing_calls import SETTINGS, Faults, fates_of, run_watched
 from tests.support.objects.space_life import SpaceLife
@@ -29,15 +30,18 @@ SAMPLE = 10
 NAMES = (space_names("left"), space_names("right"))
 KINDS = {
     "heads": Space(tags={"h": Strategy.RECOVR}, head_only=HeadOnly.WITH_LOOKUP),
+    "large values": Space(tags={"o": Strategy.RECOVR}),
     "values": Space(tags={"o": Strategy.RECOVR}),
 }
+LARGE = RollLimits(length=1_000, records=5, value=700, piece=256)
 SIDES = ({"a": "left", "b": "left", "c": "same"}, {"b": "right", "c": "same", "d": "right"})
 """By key the value of each side, which is also its term."""
 EXPECTED = {"a": "left", "b": "left", "c": "same", "d": "right"}
 
 
-async def pair_of(opened: Opened) -> list[AsyncKeyspace]:
-    pair = [AsyncKeyspace(await open_space(opened.store, names, SMALL)) for names in NAMES]
+async def pair_of(opened: Opened, kind: str) -> list[AsyncKeyspace]:
+    limits = LARGE if kind == "large values" else SMALL
+    pair = [AsyncKeyspace(await open_space(opened.store, names, limits)) for names in NAMES]
     opened.spaces += pair
     return pair
 
@@ -51,7 +55,7 @@ async def fill(life: SpaceLife, kind: str) -> None:
                 await make_space(opened.store, names, KINDS[kind])
             except KeyspaceExistsError:
                 continue
-        for side, values in zip(await pair_of(opened), SIDES, strict=True):
+        for side, values in zip(await pair_of(opened, kind), SIDES, strict=True):
             for key, value in values.items():
                 if kind == "heads":
                     await side.mput([("add", "b", key, "s", value.encode())], ttl_s=9_000)
@@ -63,14 +67,14 @@ async def fill(life: SpaceLife, kind: str) -> None:
     await life.do(step)
 
 
-async def sync(opened: Opened) -> None:
-    left, right = await pair_of(opened)
+async def sync(opened: Opened, kind: str) -> None:
+    left, right = await pair_of(opened, kind)
     report = await left.sync(right, prefer="left")
     assert (report.lost, report.left_out) == (0, 0)
 
 
 async def check(opened: Opened, kind: str) -> None:
-    left, right = await pair_of(opened)
+    left, right = await pair_of(opened, kind)
     assert [each async for each in left.differences(right)] == []
     for side in (left, right):
         heads = [each async for each in side.heads()]
@@ -93,7 +97,7 @@ def play(kind: str, number: int = 0, fate: str = "") -> Faults:
         life = SpaceLife(made, faults, SpaceModel(), Random(number))
         await fill(life, kind)
         faults.armed = True
-        await life.do(sync)
+        await life.do(lambda opened: sync(opened, kind))
         faults.armed = False
         await (await life.living()).store.flush()
         await life.do(lambda opened: check(opened, kind))

@@ -24,16 +24,20 @@ from siltstone.objects.records.space_rows import Space, Strategy
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_setup import make_space
 from siltstone.objects.tree import TreeShape
+from siltstone.objects.value_segments import RollLimits
 from tests.support import inside
 from tests.support.container.container_world import World, with_settings
 from tests.support.objects.compaction_life import imports_into
-from tests.support.objects.space_world import SMALL, Opened, open_owner
+from tests.support.objects.space_world import Opened, open_owner
 from tests.support.soak import share_of
 
 SETTINGS = with_settings(table_flush_age_s=2.0, flush_age_s=2.0, checkpoint_age_s=20.0)
 SHAPE = TreeShape(leaf_below=b"\x60", branch_below=b"\x20")
 NAMES = (space_names("left"), space_names("right"))
 TAGS = {"o": Strategy.RECOVR, "x": Strategy.RETAIN}
+
+LIMITS = RollLimits(length=1_000, records=5, value=300, piece=100)
+"""Value segments roll all the time, and some values are segments of their own."""
 
 Key = tuple[str, str, str]
 
@@ -125,7 +129,7 @@ class SyncMachine(RuleBasedStateMachine):
         for names in NAMES:
             if makes:
                 await make_space(self.opened.store, names, Space(tags=TAGS))
-            side = AsyncKeyspace(await open_space(self.opened.store, names, SMALL))
+            side = AsyncKeyspace(await open_space(self.opened.store, names, LIMITS))
             self.sides.append(side)
             self.opened.spaces.append(side)
 
