@@ -133,18 +133,18 @@ def to_spark(batch: pyarrow.RecordBatch, form: pyarrow.Schema) -> pyarrow.Record
     return pyarrow.RecordBatch.from_arrays(columns, schema=form)
 
 
-def from_spark(batch: pyarrow.RecordBatch, columns: pyarrow.Schema) -> pyarrow.Table:
+def from_spark(rows: pyarrow.RecordBatch | pyarrow.Table, columns: pyarrow.Schema) -> pyarrow.Table:
     """Return rows of Spark in the types of a collection, with the columns that they have.
 
     Args:
-        batch: of a frame that ``check_frame`` took.
+        rows: of a frame that ``check_frame`` took.
         columns: of the collection.
 
     Raises:
         CollectionSchemaError: a value does not fit its column without loss; the message names it.
     """
-    fields = [columns.field(name) for name in batch.schema.names]
-    arrays = [_cast(batch.column(field.name), field) for field in fields]
+    fields = [columns.field(name) for name in rows.schema.names]
+    arrays = [_cast(rows.column(field.name), field) for field in fields]
     plain = [field.with_nullable(True) for field in fields]  # Nulls are refused by what takes this.
     return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(plain))
 
@@ -218,7 +218,9 @@ def _sql(kind: DataType) -> str:
     return kind.simpleString().upper()
 
 
-def _cast(column: pyarrow.Array, field: pyarrow.Field) -> pyarrow.Array:
+def _cast(
+    column: pyarrow.Array | pyarrow.ChunkedArray, field: pyarrow.Field
+) -> pyarrow.Array | pyarrow.ChunkedArray:
     if column.type == field.type:
         return column
     try:
@@ -236,7 +238,9 @@ def _cast(column: pyarrow.Array, field: pyarrow.Field) -> pyarrow.Array:
     return made
 
 
-def _is_same(values: pyarrow.Array, rounded: pyarrow.Array) -> bool:
+def _is_same(
+    values: pyarrow.Array | pyarrow.ChunkedArray, rounded: pyarrow.Array | pyarrow.ChunkedArray
+) -> bool:
     """Whether numbers are equal; NaN is taken for equal to NaN."""
     equal = compute.or_(compute.equal(values, rounded), compute.is_nan(values))
     return bool(compute.all(equal, min_count=0).as_py())

@@ -23,6 +23,7 @@ from siltstone.collections.blocking import Collection, Collections, open_collect
 from siltstone.collections.collection_info import CollectionInfo
 from siltstone.collections.rows.row_schema import DIFF
 from siltstone.collections.upload_ticket import UploadTicket, upload_rows
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     CollectionNotFoundError,
     CollectionSequenceError,
@@ -35,6 +36,10 @@ from siltstone.spark.collection_types import check_frame, from_spark
 from siltstone.spark.worker_memory import settle
 
 _log: Final = logging.getLogger(__name__)
+
+JOINED_ROWS: Final = 10_000
+"""As many as Spark puts into a batch, unless it is told to put fewer."""
+JOINED_BYTES: Final = 4 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +112,23 @@ def write_rows(
         check_task(context)
     settle()
     columns = write.ticket.row_schema.arrow
-    tables = (from_spark(batch, columns) for batch in batches)
+    tables = (from_spark(rows, columns) for rows in _joined(batches))
     return UploadedRows(rows=upload_rows(options.store, write.ticket, tables))
+
+
+def _joined(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.Table]:
+    """Put batches together, without a copy: each call of Arrow is then for many rows."""
+    held: list[pyarrow.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += len(batch)
+        size += batch.nbytes
+        if rows >= JOINED_ROWS or size >= JOINED_BYTES:
+            yield pyarrow.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pyarrow.Table.from_batches(held)
 
 
 def append_all(

@@ -55,6 +55,12 @@ def test_all_tasks_of_a_job_are_appended_at_one_time(folder: Path, gusts: Collec
     assert gusts.sweep() == 0
 
 
+def test_rows_of_many_batches_of_a_task_come_once(folder: Path, gusts: Collection) -> None:
+    job = WriteByHand(folder, FRAME)
+    job.commit(job.task(*(spark_batch(900, 900 * number) for number in range(25))))
+    assert shown(gusts) == multiset(some_gusts(900 * 25))
+
+
 def test_attempts_that_do_not_count_leave_nothing(folder: Path, gusts: Collection) -> None:
     job = WriteByHand(folder, FRAME)
     job.task(spark_batch(10))
