@@ -205,8 +205,28 @@ COLLECTION_PARTS: Final = _gauge(
 )
 
 # Keyspaces, as the process has them open; ``container`` is that of their segments.
+OBJECT_CHANGES: Final = _counter(
+    "object_changes", "changes that are durable: put, delete", "keyspace", "change"
+)
+OBJECT_BATCHES: Final = _counter("object_batches", "commits of such changes", "keyspace")
+OBJECT_GETS: Final = _counter("object_gets", "values that were read, by folds too", "keyspace")
+OBJECT_BYTES: Final = _counter(
+    "object_bytes",
+    "bytes of records that were written, and of values that were read",
+    "keyspace",
+    "direction",
+)
+OBJECT_QUEUE_BYTES: Final = _gauge(
+    "object_queue_bytes", "bytes of changes that wait for a batch", "keyspace"
+)
 OBJECTS_LOST: Final = _counter(
     "objects_lost", "reads that found a value damaged or gone", "keyspace"
+)
+VALUE_COMPACTIONS: Final = _counter(
+    "value_compactions", "value compactions: done, needless, failed", "keyspace", "outcome"
+)
+VALUE_LIVE_RATIO: Final = _gauge(
+    "value_live_ratio", "share of full value segments that was needed at the last look", "keyspace"
 )
 
 METRICS: Final[tuple[Metric, ...]] = tuple(

@@ -237,6 +237,7 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, Async
                     raise lost(found, head, where, str(error)) from error
                 await space.manifest.now()
             else:
+                space.meter.got(len(value))
                 return StoredObject(head=ObjectHead(found, head), value=value)
         return None
 
@@ -251,6 +252,7 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, Async
         value = self._space.parts.values.value_now(found, head)
         if value is None:
             return None
+        self._parts.meter.got(len(value[0]))
         return (StoredObject(head=ObjectHead(found, head), value=value[0]),)
 
     async def reap(self) -> int:

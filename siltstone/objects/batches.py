@@ -20,7 +20,6 @@ from siltstone.container.models.segments import (
     Operation,
     VersionIs,
 )
-from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.constants import KIB
 from siltstone.core.errors import (
     ClosedError,
@@ -51,10 +50,11 @@ from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import STATE, LargeStatus, ObjectKey, large_key
 from siltstone.objects.records.space_rows import SpaceState, encode_state
 from siltstone.objects.request_queue import RequestQueue
-from siltstone.store.own_settings import own_settings
+from siltstone.store.own_settings import append_deadline_s
 from siltstone.store.system_table import is_pressed
 
 if TYPE_CHECKING:
+    from siltstone.objects.space_meter import SpaceMeter
     from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
 
@@ -114,20 +114,24 @@ class BatchWriter:
         names: of the keyspace.
         ledger: where heads are looked up.
         rolling: begins the next segment when the active one is full.
+        meter: measures batches.
     """
 
     def __init__(
-        self, store: AsyncStore, names: SpaceNames, ledger: Ledger, rolling: Rolling
+        self,
+        store: AsyncStore,
+        names: SpaceNames,
+        ledger: Ledger,
+        rolling: Rolling,
+        meter: SpaceMeter,
     ) -> None:
         self._store = store
         self._names = names
         self._ledger = ledger
-        self._rolling = rolling
+        self._rolling, self._meter = rolling, meter
         self._frame_bytes = store.segment(names.value_segment(1)).append_bytes_max - FRAME_MARGIN
         self._found: Versioned | None = None
-        settings = own_settings(store)
-        deadline_s = (settings.container if settings else ContainerSettings()).append_deadline_s
-        self._requests = RequestQueue(names.name, deadline_s)
+        self._requests = RequestQueue(names.name, append_deadline_s(store))
         self._filling: ChangeBatch | None = None
         self._flight: ChangeBatch | None = None
         self._task: asyncio.Task[SiltstoneError | None] | None = None
@@ -316,6 +320,7 @@ class BatchWriter:
         self._found = Versioned(state, result.version if operations else version)
         self._repeats = 0
         self._rolling.acknowledged(batch.begin, batch.notes)
+        self._meter.committed(batch, self._requests.held_bytes)
         pause = self._pressed()
         for waiting, number, found in zip(batch.waiting, batch.numbers, batch.found, strict=True):
             _tell(waiting, number, found, pause=pause)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from siltstone.core.metrics import OBJECTS_LOST, Metrics
-
 if TYPE_CHECKING:
     from siltstone.objects.errors import LostObjectError
     from siltstone.objects.ledger import Ledger
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
+    from siltstone.objects.space_meter import SpaceMeter
 
 _log = logging.getLogger(__name__)
 
@@ -24,13 +23,13 @@ class Losses:
 
     Args:
         keyspace: its name.
-        metrics: where losses are counted.
+        meter: counts them.
         missing: whether readers are told that such an object is absent.
     """
 
-    def __init__(self, keyspace: str, metrics: Metrics, *, missing: bool) -> None:
+    def __init__(self, keyspace: str, meter: SpaceMeter, *, missing: bool) -> None:
         self._keyspace = keyspace
-        self._metrics = metrics
+        self._meter = meter
         self._missing = missing
         self._known: dict[ObjectKey, int] = {}
 
@@ -46,7 +45,7 @@ class Losses:
 
     def note(self, key: ObjectKey, error: LostObjectError) -> None:
         """Count a loss; log it when it is a new one."""
-        self._metrics.add(OBJECTS_LOST, 1, self._keyspace)
+        self._meter.lost()
         if self._known.get(key) == error.sqn or len(self._known) >= KNOWN_MAX:
             return
         self._known[key] = error.sqn

@@ -172,6 +172,7 @@ class Moment:
         except LostObjectError as error:
             self.parts.losses.tell(key, error)
             return None
+        self.parts.meter.got(len(value))
         return StoredObject(head=ObjectHead(key, head), value=value)
 
 

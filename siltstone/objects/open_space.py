@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from siltstone.container.models.health import HealthReason
 from siltstone.core.bounded_calls import off_loop
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ClosedError, FencedError, ReadOnlyError, SiltstoneError
 from siltstone.objects.batches import BatchWriter
+from siltstone.objects.compaction_schedule import CompactionSchedule
 from siltstone.objects.errors import CompactionBusyError, RebuildingError
 from siltstone.objects.expiry import reap
 from siltstone.objects.head_checks import HeadChecks
 from siltstone.objects.large_tasks import do_large_tasks
-from siltstone.objects.ledger import Ledger
+from siltstone.objects.ledger import Ledger, manifest_of
 from siltstone.objects.losses import Losses
 from siltstone.objects.manifest import LiveManifest
 from siltstone.objects.moment import Moment
 from siltstone.objects.records.space_rows import ValueStatus
-from siltstone.objects.scores import RUN_MAX
+from siltstone.objects.scores import RUN_MAX, best_run
 from siltstone.objects.snapshots import FOLD_TTL_S, LedgerSnapshots
+from siltstone.objects.space_meter import SpaceMeter
 from siltstone.objects.space_parts import SpaceParts
 from siltstone.objects.space_removal import RemovedKeyspace, remove_space
 from siltstone.objects.space_setup import FoundSpace, find_space, make_space
@@ -36,15 +39,17 @@ from siltstone.objects.value_compaction import (
 )
 from siltstone.objects.value_log import ValueLog
 from siltstone.objects.value_segments import RollLimits, ValueSegments
+from siltstone.objects.value_uses import ValueUses
 from siltstone.store.own_settings import keyspace_settings, metrics_of
 from siltstone.store.own_target import own_target
-from siltstone.store.system_table import close_before
+from siltstone.store.system_table import close_before, tell_health
 
 if TYPE_CHECKING:
     from siltstone.objects.records.space_rows import Space
     from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
-    from siltstone.store.settings.model import ObjectsSection
+    from siltstone.store.handles.import_writer import ImportTarget
+    from siltstone.store.settings.objects_section import ObjectsSection
 
 
 _log = logging.getLogger(__name__)
@@ -86,15 +91,19 @@ class OpenSpace(AsyncClosing):
         self.rebuilt = False
         self._compacting = False
         self._switching = asyncio.Lock()
+        self._schedule = CompactionSchedule(parts, settings, self._compact_by_itself, self._look)
+        self._untell = tell_health(parts.store, parts.names.ledger, self._reasons)
         self._tasks: set[asyncio.Task[None]] = set()
         self._batches: BatchWriter | None = None
         self._run: asyncio.Task[None] | None = None
         if parts.store.read_only:
             return
         self._segments = segments = ValueSegments(parts.store, parts.names, limits, self._begin)
-        self._batches = BatchWriter(parts.store, parts.names, parts.ledger, segments)
+        self._batches = BatchWriter(parts.store, parts.names, parts.ledger, segments, parts.meter)
         self._run = asyncio.get_running_loop().create_task(self._batches.run())
         self._begin(self._keep_up(self._batches))
+        if has_records:
+            self._begin(self._schedule.run())
         for row in found.manifest:
             if row.status is ValueStatus.ROLLING:
                 segments.finish(row)
@@ -105,7 +114,12 @@ class OpenSpace(AsyncClosing):
         task.add_done_callback(self._tasks.discard)
 
     async def compact(
-        self, run_max: int = RUN_MAX, *, accept_loss: bool = False
+        self,
+        run_max: int = RUN_MAX,
+        *,
+        accept_loss: bool = False,
+        skip: Collection[int] = (),
+        gives_way: bool = False,
     ) -> CompactionReport:
         """Compact the value segments that are worth most, once. See ``ValueCompaction.run``.
 
@@ -118,26 +132,17 @@ class OpenSpace(AsyncClosing):
         self._compacting = True
         await self._switching.acquire()
         try:
-            held = await parts.snapshots.take(FOLD_TTL_S)
-            try:
-                target = await own_target(parts.store)
-                try:
-                    compaction = ValueCompaction(
-                        parts,
-                        batches,
-                        held.taken,
-                        self.limits,
-                        waste_retention_s=self._settings.waste_retention,
-                    )
-                    report = await compaction.run(target, run_max, accept_loss=accept_loss)
-                finally:
-                    await off_loop(target.close)
-            finally:
-                held.release()
+            async with self._compaction(batches, gives_way=gives_way) as (compaction, target):
+                report = await compaction.run(target, run_max, accept_loss=accept_loss, skip=skip)
             await self._do_tasks()
+        except SiltstoneError:
+            parts.meter.compacted("failed")
+            raise
         finally:
             self._switching.release()
             self._compacting = False
+        parts.meter.compacted("done" if report.run else "needless")
+        self._schedule.reported(report)
         return report
 
     def check_not_compacting(self) -> None:
@@ -165,6 +170,47 @@ class OpenSpace(AsyncClosing):
                     self.check_open()
             return Moment(parts, await parts.snapshots.take(FOLD_TTL_S))
 
+    @asynccontextmanager
+    async def _compaction(
+        self, batches: BatchWriter, *, gives_way: bool
+    ) -> AsyncIterator[tuple[ValueCompaction, ImportTarget]]:
+        parts = self.parts
+        held = await parts.snapshots.take(FOLD_TTL_S)
+        try:
+            target = await own_target(parts.store)
+            try:
+                compaction = ValueCompaction(
+                    parts,
+                    batches,
+                    held.taken,
+                    self.limits,
+                    waste_retention_s=self._settings.waste_retention,
+                    gives_way=gives_way,
+                )
+                yield compaction, target
+            finally:
+                await off_loop(target.close)
+        finally:
+            held.release()
+
+    async def _compact_by_itself(self, skip: Collection[int]) -> CompactionReport:
+        return await self.compact(skip=skip, gives_way=True)
+
+    async def _look(self) -> bool:
+        """Whether a compaction is worth it."""
+        held = await self.parts.snapshots.take(FOLD_TTL_S)
+        try:
+            manifest = await manifest_of(held.taken.scan, where=self.parts.names.name)
+            return bool(best_run(await ValueUses(self.parts, held.taken).of(manifest)))
+        finally:
+            held.release()
+
+    def _reasons(self) -> Iterator[HealthReason]:
+        """What to know of the keyspace."""
+        yield from self._schedule.reasons()
+        if self.parts.losses.current(self.parts.ledger):
+            yield HealthReason.OBJECTS_LOST
+
     async def _do_tasks(self) -> None:
         """Delete what no snapshot needs any longer; what fails is done in a minute."""
         try:
@@ -178,7 +224,7 @@ class OpenSpace(AsyncClosing):
         while True:
             await parts.store.environment.sleep(UPKEEP_EVERY_S)
             try:
-                await reap(parts.store, parts.names, batches)
+                self._schedule.reaped(await reap(parts.store, parts.names, batches))
                 await do_tasks(parts)
                 await do_large_tasks(parts)
             except FencedError:
@@ -221,6 +267,7 @@ class OpenSpace(AsyncClosing):
     async def close(self) -> None:
         """Settle every request that was taken, and end. Idempotent."""
         self.closed = True
+        self._untell()
         self.parts.snapshots.end()
         for task in self._tasks:
             task.cancel()
@@ -232,6 +279,7 @@ class OpenSpace(AsyncClosing):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        self.parts.meter.close()
         opened = _open.get(self.parts.store)  # which would keep the store in memory
         if opened is not None and opened.spaces.get(self.parts.names.name) is self:
             del opened.spaces[self.parts.names.name]
@@ -317,7 +365,7 @@ async def open_space(
             found = await find_space(store, names)
             ledger = Ledger(store, names)
             settings = settings or keyspace_settings(store)
-            metrics = metrics_of(store, names.ledger)
+            meter = SpaceMeter(metrics_of(store, names.ledger), names.name)
             parts = SpaceParts(
                 store=store,
                 names=names,
@@ -326,7 +374,8 @@ async def open_space(
                 manifest=LiveManifest(ledger, found.manifest),
                 values=ValueLog(store, names),
                 snapshots=LedgerSnapshots(store.table(names.ledger)),
-                losses=Losses(names.name, metrics, missing=settings.lost == "missing"),
+                losses=Losses(names.name, meter, missing=settings.lost == "missing"),
+                meter=meter,
             )
             limits = limits or RollLimits(length=settings.value_segment)
             space = OpenSpace(parts, found, limits, settings)

@@ -24,12 +24,17 @@ from siltstone.objects.records.footer import HeaderNote, encode_footer
 from siltstone.objects.records.value_record import RecordHeader, decode_header, encode_value_sum
 from siltstone.store.handles.import_writer import ImportWriter
 from siltstone.store.handles.self_checked import read_checked
+from siltstone.store.system_table import is_pressed
 
 if TYPE_CHECKING:
     from siltstone.objects.space_parts import SpaceParts
 
 READ_BYTES: Final = 4 * MIB
 """Read at a time, and held in memory; more for a record that is larger."""
+
+WAIT_S: Final = 1.0
+WAITS_MAX: Final = 60
+"""A minute for each piece: it ends, however long others are in need, and is little next to them."""
 
 _POOL: Final = Pool(name="siltstone-value-compaction", threads=1)
 
@@ -42,6 +47,7 @@ class SegmentCopy:
         writer: takes the bytes.
         rest: says what stays of a record whose value is lost, by its header; ``None`` when such a
             record makes its segment unreadable.
+        gives_way: wait, for some time, while changes wait for long-term storage.
 
     Attributes:
         written: what is written of the plan so far.
@@ -54,7 +60,10 @@ class SegmentCopy:
         space: SpaceParts,
         writer: ImportWriter,
         rest: Callable[[RecordHeader], RecordHeader | None] | None,
+        *,
+        gives_way: bool = False,
     ) -> None:
+        self._gives_way = gives_way
         self._space = space
         self._writer = writer
         self._rest = rest
@@ -86,6 +95,7 @@ class SegmentCopy:
                 position += 1
                 continue
             for piece, notes in pieces(part, planned.notes, position):
+                await self._wait()
                 await self._copy(piece, notes)
                 position += len(notes)
         notes, start = self.written.notes, self.written.length
@@ -98,6 +108,13 @@ class SegmentCopy:
         self.footer_end = start + len(footer)
         chunks = await self._run(self._writer.finish)
         return ImportOutput(segment=name, chunks=chunks)
+
+    async def _wait(self) -> None:
+        store, ledger = self._space.store, self._space.names.ledger
+        for _ in range(WAITS_MAX if self._gives_way else 0):
+            if not is_pressed(store, ledger):
+                return
+            await store.environment.sleep(WAIT_S)
 
     async def _take(self, data: bytes, notes: Sequence[HeaderNote]) -> None:
         await self._run(partial(self._writer.write, data))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.records.space_rows import Space
     from siltstone.objects.snapshots import LedgerSnapshots
+    from siltstone.objects.space_meter import SpaceMeter
     from siltstone.objects.space_names import SpaceNames
     from siltstone.objects.value_log import ValueLog
     from siltstone.store.async_store import AsyncStore
@@ -36,6 +37,7 @@ class SpaceParts:
         values: reads them.
         snapshots: of its rows.
         losses: what was found lost.
+        meter: measures what is done.
     """
 
     store: AsyncStore
@@ -46,6 +48,7 @@ class SpaceParts:
     values: ValueLog
     snapshots: LedgerSnapshots
     losses: Losses
+    meter: SpaceMeter
 
     @property
     def large(self) -> LargeValues:

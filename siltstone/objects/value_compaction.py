@@ -113,6 +113,7 @@ class ValueCompaction:
         ledger: as it is compacted by.
         limits: when a value segment is full.
         waste_retention_s: how long what was replaced stays at least.
+        gives_way: wait, for some time, while changes wait for long-term storage.
     """
 
     def __init__(
@@ -123,8 +124,10 @@ class ValueCompaction:
         limits: RollLimits,
         *,
         waste_retention_s: float = 0.0,
+        gives_way: bool = False,
     ) -> None:
         self._waste_retention_s = waste_retention_s
+        self._gives_way = gives_way
         self._space = space
         self._batches = batches
         self._ledger = ledger
@@ -160,7 +163,7 @@ class ValueCompaction:
         await delete_unnamed(self._space)  # what one before made without knowing its outcome
         manifest = await manifest_of(self._ledger.scan, where=self._names.name)
         uses = await self._uses.of(manifest)
-        unreadable: set[int] = set(skip)
+        unreadable = {row.number for row in manifest if row.number in skip}
         while True:
             best = best_run(without(uses, unreadable), run_max=run_max)
             chosen = {use.number for use in best}
@@ -276,7 +279,7 @@ class ValueCompaction:
             lost: list[RecordHeader] = []
             for each, number, name in zip(planned, numbers, names, strict=True):
                 writer = ImportWriter(target, ticket, partition=0, attempt=0)
-                copy = SegmentCopy(self._space, writer, rest)
+                copy = SegmentCopy(self._space, writer, rest, gives_way=self._gives_way)
                 output = await copy.write(each, name, as_of)
                 lost += copy.lost
                 if output is not None:

@@ -50,6 +50,8 @@ class ValueUses:
                 groups[-1].append(ValueUse(row.number, row.length, needed))
             else:
                 groups.append([])
+        needed = sum(each.needed for group in groups for each in group)
+        self._space.meter.looked(needed, sum(each.length for group in groups for each in group))
         return [group for group in groups if group]
 
     async def _kept(self, row: ManifestRow, manifest: Sequence[ManifestRow]) -> int:

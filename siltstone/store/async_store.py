@@ -329,7 +329,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
 
     async def _health(self, slot: ContainerSlot) -> ContainerHealth:
         try:
-            return await slot.container.health()
+            return await slot.health()
         except (ClosedError, FencedError) as error:
             if self._closed:
                 raise

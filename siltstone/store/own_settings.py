@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.metrics import NO_METRICS, Metrics
-from siltstone.store.settings.model import ObjectsSection
+from siltstone.store.settings.objects_section import ObjectsSection
 from siltstone.store.store_assembly import Assembly
 
 if TYPE_CHECKING:
@@ -17,6 +18,12 @@ def own_settings(store: AsyncStore) -> EffectiveSettings | None:
     """Its settings; ``None`` for a store that was put together without a file of them."""
     assembly = store._parts
     return assembly.settings if isinstance(assembly, Assembly) else None
+
+
+def append_deadline_s(store: AsyncStore) -> float:
+    """How long an append waits for room, in seconds."""
+    settings = own_settings(store)
+    return (settings.container if settings else ContainerSettings()).append_deadline_s
 
 
 def keyspace_settings(store: AsyncStore) -> ObjectsSection:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from siltstone.container.models.health import HealthState
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.constants import container_of
 from siltstone.store.async_store import AsyncStore
@@ -11,6 +14,7 @@ from siltstone.store.handles.async_table import AsyncTable
 
 if TYPE_CHECKING:
     from siltstone.container.reader.read_container import ReadContainer
+    from siltstone.store.handles.container_slot import Remark
 
 
 def close_before(store: AsyncStore, user: AsyncClosing) -> None:
@@ -24,6 +28,22 @@ def is_pressed(store: AsyncStore, name: str) -> bool:
     Raises ``ClosedError`` and ``FencedError`` once its container has ended.
     """
     return store._slots[store.container_index(name)].container.pressed
+
+
+async def is_well(store: AsyncStore, name: str) -> bool:
+    """Whether long-term storage does well, as the container of this name finds it.
+
+    Raises ``ClosedError`` and ``FencedError`` once that has ended.
+    """
+    found = await store._slots[store.container_index(name)].container.health()
+    return found.state is HealthState.OK
+
+
+def tell_health(store: AsyncStore, name: str, remark: Remark) -> Callable[[], None]:
+    """Let the health of the container of this name tell this too; return what ends that."""
+    remarks = store._slots[store.container_index(name)].remarks
+    remarks.add(remark)
+    return partial(remarks.discard, remark)
 
 
 class SystemTable:

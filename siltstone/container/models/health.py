@@ -28,7 +28,10 @@ class HealthState(StrEnum):
 
 
 class HealthReason(StrEnum):
-    """Why the state is not ``OK``; or what to know although it is: from ``CLOCK_JUMPED`` on."""
+    """Why the state is not ``OK``; or what to know although it is.
+
+    That is ``CLOCK_JUMPED``, ``CLOCK_BEHIND``, and the last three, which keyspaces tell.
+    """
 
     SILENT = "storage does not answer"
     STUCK = "every thread waits for a call past its deadline"
@@ -39,6 +42,9 @@ class HealthReason(StrEnum):
     CLOCK_JUMPED = "the clock of this machine jumped"
     CLOCK_BEHIND = "the log has times that are yet to come by this clock"
     CLOSED = "the container is closed"
+    COMPACTION_NEEDED = "values of a keyspace take much room that nothing needs"
+    COMPACTION_FAILS = "values of a keyspace cannot be compacted"
+    OBJECTS_LOST = "values of a keyspace are damaged or gone"
 
 
 _STATES: Final = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -14,6 +15,11 @@ from siltstone.store.handles.unpicklable import LivingHandle
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
+    from siltstone.container.health.monitor import ContainerHealth
+    from siltstone.container.models.health import HealthReason
+
+Remark = Callable[[], Iterable["HealthReason"]]
+"""Tells what to know of what rests on a container, now."""
 
 
 class Handle(LivingHandle):
@@ -39,14 +45,22 @@ class ContainerSlot:
         index: of the container.
         container: what serves its calls now.
         epoch: of this store's newest ownership, or of what a reader saw first.
+        remarks: ask for these what to know of what rests on the container.
     """
 
     def __init__(self, index: int, container: Container, epoch: int) -> None:
         self.index = index
         self.epoch = epoch
         self.container = container
+        self.remarks: set[Remark] = set()
         self._handles: WeakSet[Handle] = WeakSet()
         self._lock = threading.Lock()
+
+    async def health(self) -> ContainerHealth:
+        """What the container tells, and what those who use it add."""
+        found = await self.container.health()
+        added = [reason for remark in list(self.remarks) for reason in remark()]
+        return replace(found, reasons=(*found.reasons, *added)) if added else found
 
     def bind_handle(self, handle: Handle) -> None:
         """Give a new handle its container, now and whenever that is exchanged."""

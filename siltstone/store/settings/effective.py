@@ -22,7 +22,8 @@ from siltstone.store.settings.file import (
     find_settings_file,
     read_settings_file,
 )
-from siltstone.store.settings.model import CollectionsSection, ObjectsSection, Settings
+from siltstone.store.settings.model import CollectionsSection, Settings
+from siltstone.store.settings.objects_section import ObjectsSection
 from siltstone.store.settings.plugin_options import first_of, validation_errors
 from siltstone.store.settings.removed_keys import without_removed_keys
 from siltstone.store.settings.sections import PluginSection, Section
