@@ -13,6 +13,7 @@ import click
 from siltstone.cli.dry_runs import tell_key_removal, tell_range_removal
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.inspect_commands import rows
+from siltstone.cli.keyspace_names import check_no_keyspace, force_option
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.name_pattern import NamePattern
 from siltstone.cli.output import bytes_fields, flush_bytes, print_json, say, write_bytes
@@ -146,6 +147,7 @@ def put(
 @table.command("rm")
 @click.argument("name")
 @click.argument("key")
+@force_option
 @dry_run_option
 @base64_option
 @takeover_option
@@ -162,6 +164,7 @@ def remove_key(
     as_json: bool,
 ) -> None:
     """Remove KEY from the table NAME, if it is there."""
+    check_no_keyspace([name])
     raw = _raw(key, as_base64=as_base64)
     with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
         if dry_run:
@@ -214,6 +217,7 @@ def update(
 @click.option("--start", help="First key.")
 @click.option("--end", help="The key after the last.")
 @click.option("--all", "every", is_flag=True, help="Every key.")
+@force_option
 @dry_run_option
 @expect_option
 @base64_option
@@ -236,6 +240,7 @@ def clear(
     """Remove the keys of the table NAME from --start up to, not with, --end, all at once."""
     if every == (start is not None or end is not None):
         raise click.UsageError("give --start, --end or both, or --all")
+    check_no_keyspace([name])
     first = _raw(start or "", as_base64=as_base64)
     behind = None if end is None else _raw(end, as_base64=as_base64)
     expected = _expected(expect, as_base64=as_base64)

@@ -9,6 +9,7 @@ import click
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.dry_runs import tell_removals, tell_truncation
 from siltstone.cli.interrupts import tells_done
+from siltstone.cli.keyspace_names import check_no_keyspace, force_option
 from siltstone.cli.output import print_json, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
@@ -162,6 +163,7 @@ def seal(session: Session, segment: str, *, takeover: bool, as_json: bool) -> No
 @click.command()
 @click.argument("segment")
 @click.argument("offset", type=OFFSET)
+@force_option
 @dry_run_option
 @takeover_option
 @json_option
@@ -170,6 +172,7 @@ def truncate(
     session: Session, segment: str, offset: int, *, dry_run: bool, takeover: bool, as_json: bool
 ) -> None:
     """Drop the bytes of SEGMENT below OFFSET, for ever."""
+    check_no_keyspace([segment])
     with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
         target = store.segment(segment)
         if dry_run:
@@ -200,6 +203,7 @@ def concat(session: Session, target: str, source: str, *, takeover: bool, as_jso
 @click.command("rm")
 @click.argument("segments", nargs=-1)
 @click.option("--prefix", metavar="TEXT", help="Remove all segments whose names begin so.")
+@force_option
 @dry_run_option
 @takeover_option
 @json_option
@@ -224,6 +228,7 @@ def remove(
     ):
         if prefix is not None:
             segments = tuple(info.name for info in store.list(prefix))
+        check_no_keyspace(segments)
         if dry_run:
             tell_removals(session, store, segments, as_json=as_json)
             return
