@@ -49,7 +49,7 @@ async def create_async(
             one tag is ``h``; see ``AsyncEntries``. It never changes.
 
     Raises:
-        KeyspaceExistsError: there is one of this name.
+        KeyspaceExistsError: there is one of this name, or values of one whose ledger was lost.
         KeyspaceNameError: no keyspace can have this name.
         ReadOnlyError: the store was opened read-only.
         BackPressureError, SafeModeError, StorageFullError: no room; it may be half made, and a

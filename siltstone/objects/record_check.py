@@ -23,10 +23,18 @@ from siltstone.objects.records.footer import (
     decode_piece,
     decode_trailer,
     encode_footer,
+    key_hash,
     note_of,
 )
 from siltstone.objects.records.head import Head, decode_head
-from siltstone.objects.records.keys import HEAD, ObjectKey, after_prefix, decode_head_key, head_key
+from siltstone.objects.records.keys import (
+    HEAD,
+    ObjectKey,
+    after_prefix,
+    decode_head_key,
+    doubtful_key,
+    head_key,
+)
 from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
 from siltstone.objects.records.value_record import RecordHeader, ValueKind, decode_record
 from siltstone.objects.row_check import damage, object_text
@@ -109,11 +117,16 @@ class RecordCheck:
         """Note that records of a segment were not seen: what ended an object may be among them."""
         self._is_whole = False
 
-    def end(self) -> Iterator[Finding]:
+    async def end(self) -> AsyncIterator[Finding]:
         """Yield what has a record and no head, after the last segment, if all records were seen."""
         if not self._is_whole:
             return
         for key, sqn in self._headless.items():
+            hashed = key_hash(key)
+            if await self._ledger.get(doubtful_key(hashed)) is not None:
+                continue  # a rebuild did not take it for what it is
+            if await self._ledger.get(doubtful_key(hashed, key)) is not None:
+                continue
             yield damage(object_text(self._names, key), "it has a record and no head", sqn=sqn)
 
     # --- what a segment has -----------------------------------------------------------------------

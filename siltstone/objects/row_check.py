@@ -90,10 +90,10 @@ class RowCheck:
         if row_key in (SPACE, STATE) or kind in _OWN_KINDS:
             return  # ``SpaceCheck`` decodes these
         look = {
-            DOUBTFUL: self._doubtful,
-            EXPIRY: self._expiry,
             HEAD: self._head,
             INDEX: self._entry,
+            EXPIRY: self._expiry,
+            DOUBTFUL: self._doubt,
         }.get(kind)
         if look is None:
             text = f"a row of an unknown kind: key={row_key.hex()}"
@@ -104,14 +104,6 @@ class RowCheck:
                 yield finding
         except (CorruptDataError, FormatError) as error:
             yield damage(f"{self._names.ledger} {_culprit(row_key)}", str(error))
-
-    async def _doubtful(self, row_key: bytes, value: bytes) -> AsyncIterator[Finding]:
-        key = decode_doubtful_key(row_key)[1]
-        doubt = decode_doubt(value, where=row_key.hex())
-        if key is not None and await self._ledger.get(head_key(key)) is None:
-            text = f"its newest change may be in damaged bytes of {self._name(doubt.number)}"
-            where = object_text(self._names, key)
-            yield Finding(severity="warning", where=where, message=f"it is doubtful: {text}")
 
     # --- heads ------------------------------------------------------------------------------------
 
@@ -166,6 +158,13 @@ class RowCheck:
         head = await self._head_of(key)
         if value or head is None or head.expires_s != expires_s:
             text = f"a row says that it expires at {expires_s}, and it does not; it goes by itself"
+            yield Finding(severity="warning", where=object_text(self._names, key), message=text)
+
+    async def _doubt(self, row_key: bytes, value: bytes) -> AsyncIterator[Finding]:
+        key = decode_doubtful_key(row_key)[1]
+        decode_doubt(value, where=row_key.hex())
+        if key is not None and await self._head_of(key) is None:
+            text = "it is doubtful since a rebuild: what it was last is not known, so it is absent"
             yield Finding(severity="warning", where=object_text(self._names, key), message=text)
 
     async def _head_of(self, key: ObjectKey) -> Head | None:
@@ -230,8 +229,10 @@ def _culprit(row_key: bytes) -> str:
             key = decode_head_key(row_key)
         elif row_key.startswith(INDEX):
             key = decode_index_key(row_key)[1]
-        else:
+        elif row_key.startswith(EXPIRY):
             key = decode_expiry_key(row_key)[1]
+        else:
+            return f"row={row_key.hex()}"
     except CorruptDataError:
         return f"row={row_key.hex()}"
     return f"bucket={name_text(key.bucket)} key={name_text(key.key)}"

@@ -16,6 +16,7 @@ from siltstone.objects.ledger import Ledger, manifest_of
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.record_check import RecordCheck
 from siltstone.objects.records.keys import SPACE, STATE, TASK, after_prefix, number_of_task
+from siltstone.objects.records.rebuild_rows import is_rebuild
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     SpaceState,
@@ -25,6 +26,7 @@ from siltstone.objects.records.space_rows import (
     decode_task,
 )
 from siltstone.objects.row_check import RowCheck, damage, manifest_findings
+from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
 
 if TYPE_CHECKING:
     from siltstone.container.models.segments import SegmentInfo
@@ -66,6 +68,10 @@ class SpaceCheck:
         found = await self._ledger.get(SPACE)
         if found is None:
             raise KeyspaceNotFoundError("no such keyspace", keyspace=self._names.name)
+        begun = await self._ledger.get(STATE)
+        if begun is not None and is_rebuild(begun.value):
+            yield damage(self._names.name, "a rebuild of its ledger was begun: end it, then check")
+            return
         try:
             space = decode_space(found.value, where=self._names.name)
             state = await self._state()
@@ -82,7 +88,8 @@ class SpaceCheck:
             problem = await self._segment(row, length)
             if problem is None:
                 here.append((row, length))
-            else:
+                problem = await self._fate(row)
+            if problem is not None:
                 yield problem
         async for finding in self._unnamed(state, rows, tasks):
             yield finding
@@ -129,11 +136,29 @@ class SpaceCheck:
             return await self._grown(row, info)
         return None
 
+    async def _fate(self, row: ManifestRow) -> Finding | None:
+        """What is wrong with what a segment says of itself, for the next rebuild."""
+        where = self._names.value_segment(row.number)
+        try:
+            info = await self._store.segment(where).info()
+        except SegmentNotFoundError:
+            return await self._gone(row)
+        fate = info.attributes.get(FATE_ATTRIBUTE, "")
+        is_unsaid = row.as_of and fate == SegmentFate.NONE.value
+        if is_unsaid or (fate == SegmentFate.REPLACED.value and await self._is_named(row)):
+            text = f"a rebuild would leave it out: its attribute {FATE_ATTRIBUTE} is wrong"
+            return Finding(severity="warning", where=where, message=text)
+        return None
+
+    async def _is_named(self, row: ManifestRow) -> bool:
+        """Whether the manifest names a segment now, too."""
+        manifest = await Ledger(self._store, self._names).manifest()
+        return row.number in {each.number for each in manifest}
+
     async def _gone(self, row: ManifestRow) -> Finding:
         """What to say of a segment that is not there: it may have been compacted meanwhile."""
         where = self._names.value_segment(row.number)
-        ledger = Ledger(self._store, self._names)
-        if row.number in {each.number for each in await ledger.manifest()}:
+        if await self._is_named(row):
             return damage(where, "it is gone", records=row.records)
         text = "it was compacted while it was checked; check again to look at what it has become"
         return Finding(severity="warning", where=where, message=text)
@@ -183,7 +208,7 @@ class SpaceCheck:
             except (SegmentNotFoundError, SegmentTruncatedError):
                 check.miss()
                 yield await self._gone(row)
-        for finding in check.end():
+        async for finding in check.end():
             yield finding
 
     def _advance(self, size: int) -> None:

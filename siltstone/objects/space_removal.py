@@ -1,21 +1,29 @@
 """How a keyspace ends: its rows go in one commit, and then its segments, one after the other.
 
-Without its first row there is no keyspace of the name. What a removal leaves that was interrupted
-is removed by the next one, or before a keyspace of the name is made.
+Without its first row there is no keyspace of the name. The commit that removes the rows leaves a
+task for each value segment instead: so what an interrupted removal left is told from a keyspace
+whose ledger was lost, which a rebuild makes whole again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from siltstone.container.models.segments import RemoveRange
+from siltstone.container.models.segments import Operation, Put, RemoveRange
 from siltstone.core.errors import SegmentNotFoundError, TableNotFoundError
-from siltstone.objects.errors import KeyspaceNotFoundError
+from siltstone.objects.errors import KeyspaceExistsError, KeyspaceNotFoundError
+from siltstone.objects.records.keys import SPACE, TASK, after_prefix, number_of_task, task_key
+from siltstone.objects.records.space_rows import encode_task
 
 if TYPE_CHECKING:
+    from siltstone.container.models.segments import SegmentInfo
     from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
+
+TASKS_MAX: Final = 1_000
+"""Tasks of one commit, so that it fits in a frame of any log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,28 +42,67 @@ class RemovedKeyspace:
 
 
 async def remove_space(store: AsyncStore, names: SpaceNames) -> RemovedKeyspace:
-    """Remove all of a keyspace, or what an earlier removal left. Its table stays, and is empty.
+    """Remove all of a keyspace, or what is left of it. Its table stays, and is empty.
 
     Raises:
         KeyspaceNotFoundError: there never was one of this name.
     """
     try:
-        return await clear_space(store, names)
+        is_there = await store.table(names.ledger).get(SPACE) is not None
     except TableNotFoundError:
         raise KeyspaceNotFoundError("no such keyspace", keyspace=names.name) from None
+    found = await _segments(store, names)
+    numbers = [each for info in found if (each := names.number_of(info.name)) is not None]
+    if is_there or numbers:
+        clear: list[Operation] = [RemoveRange(names.ledger)]
+        for start in range(0, max(1, len(numbers)), TASKS_MAX):
+            tasks = [
+                Put(names.ledger, task_key(each), encode_task(0))
+                for each in numbers[start : start + TASKS_MAX]
+            ]
+            await store.commit([*clear, *tasks])
+            clear = []
+    return await _delete(store, names, found)
 
 
-async def clear_space(store: AsyncStore, names: SpaceNames) -> RemovedKeyspace:
-    """Remove every row and every segment that is there. Raises ``TableNotFoundError``."""
-    async for _ in store.table(names.ledger).scan():
-        await store.commit([RemoveRange(names.ledger)])
-        break
+async def end_removal(store: AsyncStore, names: SpaceNames) -> None:
+    """Remove what an interrupted removal left, before a keyspace of the name is made.
+
+    Raises:
+        KeyspaceExistsError: value segments are there, and no removal left them.
+    """
+    table = store.table(names.ledger)
+    tasks = {number_of_task(key) async for key, _ in table.scan(TASK, after_prefix(TASK))}
+    found = await _segments(store, names)
+    others = [each for each in found if names.number_of(each.name) not in tasks and each.length]
+    if others:
+        raise KeyspaceExistsError(
+            "values of such a keyspace are there without their ledger: rebuild it, or destroy it",
+            keyspace=names.name,
+            segment=others[0].name,
+        )
+    if tasks:
+        left = [each for each in found if names.number_of(each.name) in tasks]
+        await _delete(store, names, left)
+
+
+async def _segments(store: AsyncStore, names: SpaceNames) -> list[SegmentInfo]:
+    return [info async for info in store.list(names.prefix)]
+
+
+async def _delete(
+    store: AsyncStore, names: SpaceNames, found: Sequence[SegmentInfo]
+) -> RemovedKeyspace:
+    """Delete segments, and then the rows that say so."""
     count = size = 0
-    async for info in store.list(names.prefix):
+    for info in found:
         try:
             await store.segment(info.name).delete()
         except SegmentNotFoundError:
             continue
         count += 1
         size += info.length - info.start_offset
+    async for _ in store.table(names.ledger).scan():
+        await store.commit([RemoveRange(names.ledger)])
+        break
     return RemovedKeyspace(name=names.name, segments=count, length=size)

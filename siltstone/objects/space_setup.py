@@ -25,7 +25,7 @@ from siltstone.objects.records.space_rows import (
     encode_space,
     encode_state,
 )
-from siltstone.objects.space_removal import clear_space
+from siltstone.objects.space_removal import end_removal
 from siltstone.objects.value_segments import active_row
 
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ async def make_space(store: AsyncStore, names: SpaceNames, space: Space) -> None
     No other call makes or removes one of this name meanwhile.
 
     Raises:
-        KeyspaceExistsError: there is one of this name.
+        KeyspaceExistsError: there is one of this name, or values of one whose ledger was lost.
     """
     state = SpaceState(next_sqn=1, number=1, first_sqn=1, length=0, records=0, next_number=2)
     segment = names.value_segment(state.number)
     await store.create_table(names.ledger, exist_ok=True)
     if await Ledger(store, names).space() is not None:
         raise KeyspaceExistsError("there is such a keyspace", keyspace=names.name)
-    await clear_space(store, names)  # what the removal of one left that was interrupted
+    await end_removal(store, names)
     await store.create(segment, exist_ok=True)
     row = active_row(state)
     try:

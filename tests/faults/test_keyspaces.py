@@ -1,17 +1,18 @@
 """Every call that a keyspace makes meets every fault.
 
 What may fail: one call to long-term storage or the log, while a keyspace is made, opened, changed,
-or rolls its value segments: refused; lost; applied with its reply lost; applied by half; answered
-too late; no room; or the process dies before the call or after it. What must hold: what was told to
-be done is there; what was told to have failed is not, unless its outcome is unknown; of what is
-unknown a beginning is there; head, index and value of a change are there together or not at all;
-the same process, or the next one, goes on; each full value segment gets its footer.
+destroyed, or rolls its value segments: refused; lost; applied with its reply lost; applied by half;
+answered too late; no room; or the process dies before the call or after it. What must hold: what
+was told to be done is there; what was told to have failed is not, unless its outcome is unknown;
+of what is unknown a beginning is there; head, index and value of a change are there together or not
+at all; the same process, or the next one, goes on; each full value segment gets its footer.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from siltstone.objects.open_space import destroy_space
 from tests.support.objects.space_life import (
     SpaceLife,
     SpaceOperation,
@@ -19,6 +20,8 @@ from tests.support.objects.space_life import (
     play_every,
     play_some,
 )
+from tests.support.objects.space_model import SpaceModel
+from tests.support.objects.space_world import NAMES
 
 SAMPLE = 10
 """Runs of each operation without ``soak``."""
@@ -73,8 +76,16 @@ async def reopen(life: SpaceLife) -> None:
     await life.burst(1)
 
 
+async def destroy(life: SpaceLife) -> None:
+    """A keyspace with several value segments goes, and another one of its name comes."""
+    await life.do(lambda opened: destroy_space(opened.store, NAMES))
+    life.keyspace, life.model = None, SpaceModel()
+    await make(life)
+
+
 OPERATIONS = {
     "change": SpaceOperation(some_objects, change),
+    "destroy": SpaceOperation(some_objects, destroy),
     "flush": SpaceOperation(an_empty_one, flush),
     "make": SpaceOperation(nothing, make),
     "reopen": SpaceOperation(some_objects, reopen),

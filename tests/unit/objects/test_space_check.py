@@ -15,8 +15,16 @@ from siltstone import objects
 from siltstone.container.models.segments import Finding
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records import keys
+from siltstone.objects.records.footer import key_hash
 from siltstone.objects.records.head import Head, decode_head, encode_head
 from siltstone.objects.records.keys import IndexEntry, ObjectKey
+from siltstone.objects.records.rebuild_rows import (
+    Doubt,
+    Rebuild,
+    RebuildPhase,
+    encode_doubt,
+    encode_rebuild,
+)
 from siltstone.objects.records.space_rows import (
     SpaceState,
     ValueStatus,
@@ -29,6 +37,7 @@ from siltstone.objects.records.space_rows import (
 )
 from siltstone.objects.snapshots import LedgerSnapshots
 from siltstone.objects.space_check import SpaceCheck
+from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
 from tests.support.objects.small_segments import NAME, small_keyspace, store_for_keyspaces
 from tests.support.stores import chunk_path, flip
 
@@ -286,6 +295,18 @@ async def test_an_object_whose_head_is_gone_is_told_by_its_record(tmp_path: Path
         assert told == ("damage", where, "it has a record and no head sqn=21")
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_a_doubtful_object_has_a_record_and_no_head(tmp_path: Path, is_named: bool) -> None:
+    key = ObjectKey(b"o", b"b", b"k20")
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
+        await fill(keyspace)
+        await sealed(space)
+        await change_rows(space, without(keys.head_key(key)))
+        row = keys.doubtful_key(key_hash(key), key if is_named else None)
+        await change_rows(space, with_row(row, encode_doubt(Doubt(number=1, last_sqn=5))))
+        assert {each[0] for each in await found(store)} <= {"warning"}
+
+
 # --- segments -------------------------------------------------------------------------------------
 
 
@@ -414,9 +435,55 @@ async def test_a_footer_that_is_whole_and_another_one_is_told(tmp_path: Path) ->
         await fill(keyspace)
         await sealed(space)
         await change_rows(space, changed_manifest(1, as_of=5))
-        assert await found(store) == [
-            ("damage", f"{SEGMENT}1", "its footer is not that of its records")
-        ]
+        unsaid, footer = await found(store)
+        assert unsaid[:2] == ("warning", f"{SEGMENT}1")
+        assert unsaid[2].startswith("a rebuild would leave it out")
+        assert footer == ("damage", f"{SEGMENT}1", "its footer is not that of its records")
+
+
+async def test_a_segment_that_a_rebuild_would_leave_out_is_told(tmp_path: Path) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
+        await fill(keyspace)
+        await sealed(space)
+        replaced = {FATE_ATTRIBUTE: SegmentFate.REPLACED.value}
+        await store.segment(f"{SEGMENT}1").set_attributes(replaced)
+        (told,) = await found(store)
+        assert told[:2] == ("warning", f"{SEGMENT}1")
+
+
+async def test_doubtful_objects_are_no_damage_and_a_rebuild_that_was_not_ended_is(
+    tmp_path: Path,
+) -> None:
+    """A footer and a record are damaged, so that a rebuild finds no header of an object."""
+    folder = store_for_keyspaces(tmp_path)
+    async with small_keyspace(folder) as (store, keyspace, space):
+        await fill(keyspace)
+        for number in range(40):
+            await keyspace.put("b", f"k{number}", b"newer" * 20)
+        await sealed(space)
+        await store.flush()
+        head = await head_of(space, ObjectKey(b"o", b"b", b"k9"))
+        end = (await space.parts.manifest.now()).row_of(head.sqn)
+        assert end is not None
+        await damage_at(folder, store, head.number, head.offset + 30)
+        await damage_at(folder, store, head.number, end.length + 30)
+    async with await siltstone.open_async(folder) as store:
+        report = await objects.rebuild_async(store, NAME)
+        doubtful = {each.key for each in report.doubtful}
+        assert "k9" in doubtful
+        told = await found(store)
+        names = {each[1].rpartition("key=")[2] for each in told if "doubtful" in each[2]}
+        assert names == doubtful
+        assert [each for each in told if each[2].startswith("it has a record")] == []
+        table = store.table(f"objects/{{{NAME}}}/ledger")
+        row = await table.get(keys.STATE)
+        assert row is not None
+        state = decode_state(row.value, where="state")
+        begun = Rebuild(phase=RebuildPhase.RECORDS, state=state)
+        await table.put(keys.STATE, encode_rebuild(begun))
+        ((severity, where, message),) = await found(store)
+        assert (severity, where) == ("damage", NAME)
+        assert "a rebuild of its ledger was begun" in message
 
 
 async def test_heads_that_say_something_else_than_their_records_are_told(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +13,7 @@ from siltstone import objects
 from siltstone.container.models.segments import RemoveRange
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.space_names import space_names
+from siltstone.objects.space_removal import remove_space
 from tests.support.objects.small_segments import NAME, small_keyspace, store_for_keyspaces
 from tests.support.objects.space_check import look
 
@@ -97,23 +99,65 @@ async def test_it_is_refused_while_a_compaction_runs_and_where_nothing_may_chang
 
 @pytest.mark.parametrize("then", ["destroy", "create"])
 async def test_what_an_interrupted_one_left_is_removed(tmp_path: Path, then: str) -> None:
-    """After the rows and any number of segments."""
+    """It ended after the rows and one segment were gone."""
     folder = store_for_keyspaces(tmp_path)
     async with small_keyspace(folder) as (_, keyspace, _):
         await fill(keyspace)
     async with await siltstone.open_async(folder) as store:
-        whole = len([info async for info in store.list(NAMES.prefix)])
-        await store.commit([RemoveRange(NAMES.ledger)])
-        await store.segment(NAMES.value_segment(1)).delete()
+        found = [info.name async for info in store.list(NAMES.prefix)]
+        with pytest.raises(StoppedError):
+            await remove_space(cast("siltstone.AsyncStore", Stopping(store)), NAMES)
+        assert len([info async for info in store.list(NAMES.prefix)]) == len(found) - 1
     async with await siltstone.open_async(folder) as store:
         assert [name async for name in objects.names_async(store)] == []
+        with pytest.raises(objects.KeyspaceNotFoundError):
+            await objects.open_async(store, NAME)
         if then == "destroy":
-            assert (await objects.destroy_async(store, NAME)).segments == whole - 1
+            assert (await objects.destroy_async(store, NAME)).segments == len(found) - 1
             assert await left(store) == []
         else:
             keyspace = await objects.create_async(store, NAME)
             assert [bucket async for bucket in keyspace.buckets()] == []
             assert [info.name async for info in store.list("objects/")] == [NAMES.value_segment(1)]
+            assert (await look(store, NAMES)).state.next_sqn == 1
+
+
+class StoppedError(Exception):
+    """The process ended here."""
+
+
+class Stopping:
+    """A store whose process ends when the second segment is to be deleted."""
+
+    def __init__(self, store: siltstone.AsyncStore) -> None:
+        self._store = store
+        self._count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def segment(self, name: str) -> siltstone.AsyncSegment:
+        self._count += 1
+        if self._count == 2:
+            raise StoppedError
+        return self._store.segment(name)
+
+
+async def test_values_whose_ledger_was_lost_are_kept_until_they_are_destroyed(
+    tmp_path: Path,
+) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
+        await fill(keyspace)
+        await space.close()
+        await store.commit([RemoveRange(NAMES.ledger)])
+        with pytest.raises(objects.KeyspaceExistsError, match="rebuild it, or destroy it"):
+            await objects.create_async(store, NAME)
+        await objects.rebuild_async(store, NAME, tags={"o": "recovr", "log": "retain"})
+        rebuilt = await objects.open_async(store, NAME)
+        assert len([key async for key in rebuilt.keys("b")]) == 60
+        await store.commit([RemoveRange(NAMES.ledger)])
+        assert (await objects.destroy_async(store, NAME)).segments >= 3
+        assert await left(store) == []
 
 
 async def test_creates_and_removals_at_once_leave_one_or_none(tmp_path: Path) -> None:
