@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from siltstone.cli.collection_upkeep_commands import (
     sweep,
     upgrade,
 )
-from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.confirm import ask
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.name_pattern import NamePattern
 from siltstone.cli.output import print_json, printable, say
@@ -220,7 +219,7 @@ def drop_collection(
                 say(f"would drop {collection}: {size}")
             return
         if not yes:
-            _ask(f"drop {printable(collection)}, {size}, for ever?")
+            ask(f"drop {printable(collection)}, {size}, for ever?", refused="nothing was dropped")
         collections.drop(collection)
     if as_json:
         print_json({"dropped": collection})
@@ -263,14 +262,6 @@ def _rows_and_length(collection: Collection) -> tuple[int, int]:
     except CollectionDroppedError:
         return 0, 0
     return info.rows, info.length
-
-
-def _ask(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on: give --yes")
-    if not click.confirm(question, err=True):
-        say("nothing was dropped", err=True)
-        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def _lines(info: CollectionInfo) -> Iterator[tuple[str, object]]:

@@ -12,6 +12,7 @@ from siltstone.container.models.imports import AdoptionNotFoundError
 from siltstone.core import errors
 from siltstone.migration.legacy.imported import MigrationStateError
 from siltstone.migration.legacy.names import LegacyLayoutError
+from siltstone.objects import errors as object_errors
 from siltstone.store.handles.arguments import SeveralContainersError
 from siltstone.store.handles.streams import PartialAppendError
 
@@ -24,6 +25,7 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.TableNotFoundError, ExitCode.NOT_FOUND),
     (AdoptionNotFoundError, ExitCode.NOT_FOUND),
     (errors.CollectionNotFoundError, ExitCode.NOT_FOUND),
+    (object_errors.KeyspaceNotFoundError, ExitCode.NOT_FOUND),
     (errors.SegmentExistsError, ExitCode.CONFLICT),
     (errors.TableExistsError, ExitCode.CONFLICT),
     (errors.StoreExistsError, ExitCode.CONFLICT),
@@ -45,6 +47,11 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.CollectionSequenceError, ExitCode.CONFLICT),
     (errors.NegativeCountError, ExitCode.CONFLICT),
     (errors.CollectionLimitError, ExitCode.CONFLICT),
+    (object_errors.KeyspaceExistsError, ExitCode.CONFLICT),
+    (object_errors.CompactionBusyError, ExitCode.CONFLICT),
+    (object_errors.KeyspaceNameError, ExitCode.USAGE),
+    (object_errors.ObjectLimitError, ExitCode.USAGE),
+    (object_errors.UnsupportedError, ExitCode.USAGE),
     (errors.SegmentNameError, ExitCode.USAGE),
     (errors.AttributeLimitError, ExitCode.USAGE),
     (errors.UpdateTimeError, ExitCode.USAGE),

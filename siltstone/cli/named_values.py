@@ -87,6 +87,22 @@ def _adoptions(store: Store, prefix: str) -> Iterator[str]:
     return (one.name for one in store.adoptions() if one.name.startswith(prefix))
 
 
+def _keyspaces(store: Store, prefix: str) -> Iterator[str]:
+    from siltstone.objects import names
+
+    return (name for name in names(store) if name.startswith(prefix))
+
+
+def _buckets(context: click.Context, prefix: str) -> Iterator[str]:
+    """Those of the keyspace of the line."""
+    from siltstone.objects import open as open_keyspace
+
+    with _session(context).open_reader() as store:
+        for bucket in open_keyspace(store, context.params["keyspace"]).buckets():
+            if bucket.startswith(prefix):
+                yield bucket
+
+
 def _collections(context: click.Context, prefix: str) -> list[str]:
     session = _session(context)
     with session.open_collections(reads=True) as collections:
@@ -129,6 +145,8 @@ SEGMENT: Final = Named(_in_store(_segments))
 TABLE: Final = Named(_in_store(lambda store, prefix: store.list_tables(prefix)))
 ADOPTION: Final = Named(_in_store(_adoptions))
 COLLECTION: Final = Named(_collections)
+KEYSPACE: Final = Named(_in_store(_keyspaces))
+BUCKET: Final = Named(_buckets)
 BOOKMARK: Final = Named(_kept("bookmarks"))
 WRITER: Final = Named(_kept("writers"))
 BINDING: Final = Named(_plugins("siltstone.bindings"))
@@ -145,6 +163,9 @@ _EVERYWHERE: Final[dict[str, Named | PathOrAddress]] = {
     "adoption": ADOPTION,
     "collection": COLLECTION,
     "collections": COLLECTION,
+    "keyspace": KEYSPACE,
+    "keyspaces": KEYSPACE,
+    "bucket": BUCKET,
     "folder": FOLDER,
     "prefix": SEGMENT,
     "sources": FILE,
@@ -155,6 +176,7 @@ _NEW: Final = {
     ("collection create", "collection"),
     ("create", "segment"),
     ("import", "segment"),
+    ("objects create", "keyspace"),
     ("rename", "new_name"),
 }
 """Names of what is not there yet, by verb and parameter."""
@@ -171,6 +193,7 @@ _ONLY: Final[dict[tuple[str, str], Named | PathOrAddress]] = {
     ("concat", "target"): SEGMENT,
     ("help", "verbs"): VERB,
     ("ls", "pattern"): SEGMENT,
+    ("objects ls", "pattern"): KEYSPACE,
     ("retention remove", "name"): SEGMENT,
     ("retention set", "name"): SEGMENT,
     ("table clear", "name"): TABLE,

@@ -125,6 +125,11 @@ VERBS: Final[dict[str, Verb]] = {
         "migrate",
         "Data of older layouts: in by copy or in place, compared, and back out again.",
     ),
+    "objects": Verb(
+        "object_commands",
+        "objects",
+        "Keyspaces: values by bucket and key, with metadata and an index.",
+    ),
     "recover": Verb(
         "recover_command",
         "recover",

@@ -6,6 +6,7 @@ from typing import Final
 
 from siltstone.core import errors
 from siltstone.core.open_files import ChunkOpenFilesError
+from siltstone.objects import errors as object_errors
 
 WAYS_OUT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.SegmentNotFoundError, "ls lists segments; create, or append --create, makes one"),
@@ -20,6 +21,10 @@ WAYS_OUT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.BookmarkFencedError, "collection bookmark set --takeover takes it over"),
     (errors.CollectionSequenceError, "collection writer ls shows the last sequence of each"),
     (errors.NegativeCountError, "collection read --diffs shows which"),
+    (object_errors.KeyspaceNotFoundError, "objects ls lists them; objects create makes one"),
+    (object_errors.KeyspaceExistsError, "objects create --exist-ok takes it as it is"),
+    (object_errors.UnsupportedError, "objects stat shows its tags"),
+    (object_errors.LostObjectError, "objects check --deep finds all that is lost"),
     (errors.StoreInUseError, "end that process, or fence it by --takeover"),
     (errors.LogLostError, "do not remove anything; recover says what would be lost"),
     (errors.ChunkAccessDeniedError, "look at rights and credentials; doctor probes them"),

@@ -15,6 +15,7 @@ import pyarrow
 import pytest
 
 import siltstone
+from siltstone import objects
 from siltstone.cli.main import run
 from siltstone.cli.main import siltstone as root
 from siltstone.cli.named_values import SEGMENT, named_type
@@ -36,6 +37,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
             store.create(name).append(name.encode())
         for name in ("users", "uses"):
             store.create_table(name)
+        objects.create(store, "phones")
+        photos = objects.create(store, "photos")
+        for bucket in ("2026", "2027", "1999"):
+            photos.put(bucket, "k", b"")
     with siltstone.open_collections(folder) as collections:
         schema = pyarrow.schema([("n", pyarrow.int64())])
         for name in ("gusts", "guests"):
@@ -76,7 +81,7 @@ def answers(
         (["cat", "{x}"], ["plain {x}data/one", "plain {x}data/two"]),
         (["cat", "two"], []),
         (["rm", "{x}data/one", "{x}"], ["plain {x}data/two"]),
-        (["concat", "o"], ["plain other"]),
+        (["concat", "ot"], ["plain other"]),
         (["concat", "other", "{x}data/o"], ["plain {x}data/one"]),
         (["retention", "set", "ot"], ["plain other"]),
         (["ls", "ot"], ["plain other"]),
@@ -89,6 +94,13 @@ def answers(
         (["collection", "bookmark", "rm", "gusts", "b"], ["plain billing"]),
         (["collection", "writer", "rm", "gusts", "l"], ["plain loader"]),
         (["collection", "append", "gusts", "fi"], ["file fi"]),
+        (["objects", "ge"], ["plain get"]),
+        (["objects", "get", "ph"], ["plain phones", "plain photos"]),
+        (["objects", "get", "photos", "20"], ["plain 2026", "plain 2027"]),
+        (["objects", "check", "photos", "ph"], ["plain phones"]),
+        (["objects", "ls", "pho"], ["plain phones", "plain photos"]),
+        (["objects", "create", "ph"], []),
+        (["objects", "put", "photos", "2026", "k", "fi"], ["file fi"]),
         (["table", "get", "us"], ["plain users", "plain uses"]),
         (["table", "ls", "use"], ["plain users", "plain uses"]),
         (["init", "new", "--binding", "n"], ["plain nfs"]),

@@ -9,6 +9,7 @@ import pyarrow
 import pytest
 
 import siltstone
+from siltstone import objects as keyspaces
 from tests.support.collections.stored_objects import objects
 from tests.support.command import Command
 
@@ -71,6 +72,29 @@ def test_garbage_is_told_and_stays(command: Command, owner: siltstone.Store) -> 
     assert command("gc", "replay", "--dry-run").out == "0 deletions would be tried again\n"
     assert command("gc", "sweep", "--dry-run").code == 0
     assert command("gc", "sweep", "--dry-run", "--delete").code == 2
+
+
+def test_removals_of_objects_are_told_and_not_made(
+    command: Command, owner: siltstone.Store
+) -> None:
+    photos = keyspaces.create(owner, "photos")
+    photos.put("b", "k", b"12345")
+    for arguments, out in {
+        ("rm", "photos", "b", "k"): "would remove k: 5 bytes\n",
+        ("rm", "photos", "b", "no"): "would remove nothing: there is no key no\n",
+        ("destroy", "photos"): "would destroy photos: 1 object in 1 segment of 84 bytes\n",
+    }.items():
+        ran = command("objects", *arguments, "--dry-run")
+        assert (ran.code, ran.out) == (0, out)
+    assert command("objects", "rm", "photos", "b", "k", "--dry-run", "--json").values == [
+        {"would_remove": "k", "there": True}
+    ]
+    ran = command("objects", "rm", "photos", "b", "k", "--dry-run", "--expect", "2")
+    assert (ran.code, "current=1" in ran.err) == (4, True)
+    assert command("objects", "destroy", "no", "--dry-run").code == 3
+    found = photos.get("b", "k")
+    assert found is not None
+    assert found.value == b"12345"
 
 
 @pytest.mark.slow
@@ -143,6 +167,8 @@ def test_removals_of_collections_are_told_and_not_made(command: Command, folder:
         ("truncate", "a", "0"),
         ("table", "rm", "t", "k"),
         ("table", "clear", "t", "--all"),
+        ("objects", "rm", "photos", "b", "k"),
+        ("objects", "destroy", "photos"),
         ("gc", "run"),
         ("gc", "replay"),
         ("retention", "remove", "a"),

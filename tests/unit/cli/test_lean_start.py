@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone import objects
 from siltstone.cli.main import siltstone as root
 from siltstone.cli.verbs import VERBS
 from siltstone.core.hooks import BUILT_IN
@@ -70,11 +71,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     siltstone.init(path)
     with siltstone.open(path) as store:
         store.create("a").append(b"bytes")
+        objects.create(store, "photos").put("b", "k", b"bytes")
     return path
 
 
 HELPS = [["--help"], ["--version"], *([verb, "--help"] for verb in ("ls", "stat", "cat", "append"))]
 HELPS += [["collection", "--help"], ["collection", "append", "--help"]]
+HELPS += [["objects", "--help"], ["objects", "put", "--help"]]
 HELPS += [[verb, "--help"] for verb in ("create", "init", "flush", "tail", "rm", "help")]
 
 
@@ -98,7 +101,19 @@ def test_the_verbs_are_completed_without_one_of_them(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [["ls"], ["stat", "a"], ["stat"], ["cat", "a"], ["append", "a"], ["flush"], ["create", "b"]],
+    [
+        *[
+            ["ls"],
+            ["stat", "a"],
+            ["stat"],
+            ["cat", "a"],
+            ["append", "a"],
+            ["flush"],
+            ["create", "b"],
+        ],
+        *[["objects", verb, *rest] for verb, *rest in (["keys", "photos", "b"], ["check"])],
+        ["objects", "put", "photos", "b", "k"],
+    ],
     ids=" ".join,
 )
 def test_a_verb_brings_its_own_binding_and_log_alone(

@@ -1,0 +1,238 @@
+"""The verbs of ``objects`` that tidy up, look inside, and destroy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from siltstone.cli.check_command import SEVERITIES
+from siltstone.cli.confirm import ask
+from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.output import print_json, print_table, printable, progress_bar, say
+from siltstone.cli.session import (
+    Session,
+    dry_run_option,
+    json_option,
+    pass_session,
+    recover_option,
+    takeover_option,
+)
+from siltstone.core.text import counted
+
+if TYPE_CHECKING:
+    from siltstone.objects import CompactionReport, KeyspaceInfo
+    from siltstone.store.store import Store
+
+_WHOLE = 1_000_000
+"""Steps of a bar."""
+
+
+@click.command()
+@click.argument("keyspace")
+@recover_option
+@json_option
+@pass_session
+def stat(session: Session, keyspace: str, *, as_json: bool) -> None:
+    """Show what KEYSPACE holds: objects, value segments, bytes that are needed and that are not."""
+    from siltstone import objects
+
+    with session.open_reader() as store:
+        info = objects.open(store, keyspace).stat()
+    if as_json:
+        sums = {"length": info.length, "live_bytes": info.live_bytes}
+        print_json({**asdict(info), **sums, "waste_bytes": info.waste_bytes})
+        return
+    for label, value in _lines(info):
+        say(f"{label + ':':<14} {printable(value)}")
+    print_table(
+        ("SEGMENT", "STATUS", "RECORDS", "BYTES", "NEEDED"),
+        (
+            (each.segment, each.status, each.records, each.length, each.live_bytes)
+            for each in info.segments
+        ),
+    )
+
+
+def _lines(info: KeyspaceInfo) -> Iterator[tuple[str, str]]:
+    """What people are told of a keyspace."""
+    yield "name", info.name
+    yield "tags", ", ".join(f"{tag} ({strategy})" for tag, strategy in sorted(info.tags.items()))
+    yield "next SQN", f"{info.next_sqn}"
+    yield "objects", f"{info.objects:,}, with {counted(info.value_bytes, 'byte')} of values"
+    yield "expired", f"{info.expired:,} that wait to be removed"
+    yield "index entries", f"{info.index_entries:,}"
+    yield "records", f"{counted(info.length, 'byte')}, of which {info.waste_bytes:,} are not needed"
+    yield "to be deleted", f"{counted(info.waiting, 'segment')} of {info.waiting_bytes:,} bytes"
+
+
+@click.command()
+@click.argument("keyspace")
+@click.option("--once", is_flag=True, help="One run of value segments, and no more.")
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Delete the objects whose values are damaged or gone, and compact the rest.",
+)
+@takeover_option
+@json_option
+@pass_session
+def compact(
+    session: Session,
+    keyspace: str,
+    *,
+    once: bool,
+    accept_loss: bool,
+    takeover: bool,
+    as_json: bool,
+) -> None:
+    """Write once more what is needed of value segments that are worth it, until none is.
+
+    Those of which something needed is damaged or gone stay as they are: exits with 6 then.
+    """
+    from siltstone import objects
+
+    with session.open_owner(takeover=takeover) as store:
+        target = objects.open(store, keyspace)
+        for segment in target.stat().segments:  # what is only in tier 1 is not compacted
+            if segment.status == "sealed":
+                store.segment(segment.segment).flush()
+        unreadable: set[int] = set()
+        while True:
+            report = target.compact(accept_loss=accept_loss)
+            unreadable.update(report.unreadable)
+            if report.run or report.unreadable or report.dropped:
+                _tell_compaction(keyspace, report, as_json=as_json)
+            if once or not report.run:
+                break
+    for number in sorted(unreadable):
+        say(
+            f"siltstone: value segment {number} of {keyspace} is damaged, and stays as it is "
+            "(objects check --deep tells more; --accept-loss drops what is lost)",
+            err=True,
+        )
+    if unreadable:
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+    if not report.run:
+        session.note("nothing more is worth it")
+
+
+def _tell_compaction(keyspace: str, report: CompactionReport, *, as_json: bool) -> None:
+    """Say what a compaction did."""
+    if as_json:
+        print_json(report)
+        return
+    if report.run:
+        run = counted(len(report.run), "segment")
+        freed = counted(report.read_bytes - report.kept_bytes, "byte")
+        say(f"{keyspace}: {run} of {report.read_bytes:,} bytes; {freed} less")
+    for gone in report.dropped:
+        say(f"{keyspace}: dropped bucket={gone.bucket} key={gone.key} sqn={gone.sqn}")
+
+
+@click.command()
+@click.argument("keyspaces", nargs=-1)
+@click.option("--deep", is_flag=True, help="Also read every record, and compare it with its head.")
+@recover_option
+@json_option
+@pass_session
+def check(session: Session, keyspaces: tuple[str, ...], *, deep: bool, as_json: bool) -> None:
+    """Compare rows and value segments of KEYSPACES, or of all, both ways. Exits with 6 on damage.
+
+    Without --deep only rows, and presence and lengths of segments, are looked at.
+    """
+    from siltstone import objects
+
+    counts: Counter[str] = Counter()
+    with session.open_reader() as store:
+        for name in keyspaces or tuple(objects.names(store)):
+            with _share_bar(session, name) as advance:
+                for finding in objects.check(store, name, deep=deep, progress=advance):
+                    counts[finding.severity] += 1
+                    if as_json:
+                        print_json(finding)
+                    else:
+                        say(f"{finding.severity}: {finding.where}: {finding.message}")
+    if as_json:
+        print_json({"found": {kind: counts[kind] for kind in SEVERITIES}, "deep": deep})
+    else:
+        found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        session.note(f"found {found}" if found else _clean(deep=deep))
+    if counts["damage"]:
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+def _clean(*, deep: bool) -> str:
+    if deep:
+        return "everything is as it was written"
+    return "everything is there; --deep also reads it"
+
+
+@contextmanager
+def _share_bar(session: Session, label: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar; the body gets what is told how much is done, from 0 to 1."""
+    with progress_bar(label, _WHOLE, shown=not session.quiet, share=True) as advance:
+        yield lambda share: advance(int(share * _WHOLE))
+
+
+@click.command()
+@click.argument("keyspace")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@dry_run_option
+@takeover_option
+@json_option
+@pass_session
+def destroy(
+    session: Session, keyspace: str, *, yes: bool, dry_run: bool, takeover: bool, as_json: bool
+) -> None:
+    """Remove KEYSPACE with all of its objects, for ever. Asks first.
+
+    Where that was interrupted, to destroy it again ends it.
+    """
+    from siltstone import objects
+
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+        size, facts = _what_goes(store, keyspace)
+        if dry_run:
+            if as_json:
+                print_json({"would_destroy": keyspace, **facts})
+            else:
+                say(f"would destroy {keyspace}: {size}")
+            return
+        if not yes:
+            ask(
+                f"destroy {printable(keyspace)}, {size}, for ever?",
+                refused="nothing was destroyed",
+            )
+        removed = objects.destroy(store, keyspace)
+    if as_json:
+        print_json({"destroyed": keyspace, "segments": removed.segments, "length": removed.length})
+
+
+def _what_goes(store: Store, keyspace: str) -> tuple[str, dict[str, int | None]]:
+    """How much would be destroyed; of objects only where the keyspace can be opened.
+
+    Raises:
+        KeyspaceNotFoundError: there is none, and nothing is left of one.
+    """
+    from siltstone import objects
+    from siltstone.core.errors import CorruptDataError
+    from siltstone.objects.space_names import space_names
+
+    found = list(store.list(space_names(keyspace).prefix))
+    length = sum(info.length - info.start_offset for info in found)
+    size = f"{counted(len(found), 'segment')} of {counted(length, 'byte')}"
+    facts: dict[str, int | None] = {"segments": len(found), "length": length}
+    try:
+        count = objects.open(store, keyspace).stat().objects
+    except objects.KeyspaceNotFoundError:
+        if not found:
+            raise
+        return f"{size}, of which the rows are gone", {**facts, "objects": 0}
+    except CorruptDataError:
+        return f"{size}, damaged", {**facts, "objects": None}
+    return f"{counted(count, 'object')} in {size}", {**facts, "objects": count}
