@@ -69,8 +69,10 @@ def name_fields(bucket: str, key: str) -> dict[str, str]:
 
 def head_fields(head: ObjectHead) -> dict[str, Any]:
     """What is known of an object without its value, for JSON."""
+    below = bytes_fields("subkey", given_bytes(head.subkey)) if head.subkey else {}
     return {
         **name_fields(head.bucket, head.key),
+        **below,
         "tag": head.tag,
         "sqn": head.sqn,
         "size": head.size,

@@ -64,6 +64,7 @@ def _lines(info: KeyspaceInfo) -> Iterator[tuple[str, str]]:
     yield "tags", ", ".join(f"{tag} ({strategy})" for tag, strategy in sorted(info.tags.items()))
     yield "next SQN", f"{info.next_sqn}"
     yield "objects", f"{info.objects:,}, with {counted(info.value_bytes, 'byte')} of values"
+    yield "large values", f"{info.large:,}, with {counted(info.large_bytes, 'byte')}"
     yield "expired", f"{info.expired:,} that wait to be removed"
     yield "index entries", f"{info.index_entries:,}"
     yield "records", f"{counted(info.length, 'byte')}, of which {info.waste_bytes:,} are not needed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from siltstone.cli.output import (
     flush_bytes,
     print_json,
     printable,
+    progress_bar,
     say,
     write_bytes,
 )
@@ -44,7 +45,8 @@ from siltstone.cli.session import (
 from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.objects import ObjectHead
+    from siltstone.cli.output import Advance
+    from siltstone.objects import ObjectHead, OpenValue
 
 PIECE_BYTES: Final = 2**20
 
@@ -85,6 +87,7 @@ def put(
 ) -> None:
     """Set KEY in BUCKET of KEYSPACE to what FILE, or standard input, holds. Prints the SQN.
 
+    It has any length, and is read in constant memory; the object is as it was until all is there.
     Without --index, --add and --remove it is found under no term. --add and --remove change the
     terms that it has.
     """
@@ -92,10 +95,8 @@ def put(
 
     raw_bucket, raw_key = (raw_name(name, as_base64=as_base64) for name in (bucket, key))
     details = put_details(as_base64=as_base64, **given)
-    with opened_input(file) as stream:
-        value = whole_value(stream, file)
-    with session.open_owner(takeover=takeover) as store:
-        done = objects.open(store, keyspace).put(raw_bucket, raw_key, value, **details)
+    with opened_input(file) as stream, session.open_owner(takeover=takeover) as store:
+        done = objects.open(store, keyspace).put_from(raw_bucket, raw_key, stream, **details)
     if as_json:
         print_json({"keyspace": keyspace, "sqn": done.sqn, "replaced": done.replaced})
     else:
@@ -156,25 +157,6 @@ def opened_input(file: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-def whole_value(stream: BinaryIO, file: str) -> bytes:
-    """Read a value, and no more of a longer one than tells that it is too long.
-
-    Raises:
-        ObjectLimitError: it is too long.
-    """
-    from siltstone.objects.errors import ObjectLimitError
-    from siltstone.objects.records.limits import VALUE_BYTES_MAX
-    from siltstone.store.handles.streams import read_some
-
-    parts, size = [], 0
-    while data := read_some(stream, PIECE_BYTES):
-        parts.append(data)
-        size += len(data)
-        if size > VALUE_BYTES_MAX:
-            raise ObjectLimitError(f"a value has at most {VALUE_BYTES_MAX} bytes", file=file)
-    return b"".join(parts)
-
-
 @click.command()
 @click.argument("keyspace")
 @click.argument("bucket")
@@ -206,21 +188,32 @@ def get(
 
     names = [raw_name(name, as_base64=as_base64) for name in (bucket, key)]
     with session.open_reader() as store:
-        found = objects.open(store, keyspace).get(*names, tag=tag)
-    if found is None:
-        raise _absent(keyspace, bucket, key)
-    to_file = file != "-"
-    if to_file:
-        write_file(Path(file), found.value, overwrite=overwrite)
-    if as_json:
-        value = {"file": file} if to_file else bytes_fields("value", found.value)
-        print_json({**head_fields(found.head), **value})
-    elif not to_file:
-        write_bytes(found.value)
-        flush_bytes()
+        value = objects.open(store, keyspace).open_value(*names, tag=tag)
+        if value is None:
+            raise _absent(keyspace, bucket, key)
+        with value, progress_bar(key, value.size, shown=not session.quiet) as advance:
+            pieces = _pieces(value, advance)
+            if file != "-":
+                write_file(Path(file), pieces, overwrite=overwrite)
+            elif not as_json:
+                for piece in pieces:
+                    write_bytes(piece)
+                flush_bytes()
+            if as_json:
+                told = {"file": file} if file != "-" else bytes_fields("value", value.readall())
+                print_json({**head_fields(value.head), **told})
 
 
-def write_file(path: Path, value: bytes, *, overwrite: bool) -> None:
+def _pieces(value: OpenValue, advance: Advance) -> Iterator[bytes]:
+    """The bytes of a value, each piece verified."""
+    done = 0
+    while piece := value.read(PIECE_BYTES):
+        yield piece
+        done += len(piece)
+        advance(done)
+
+
+def write_file(path: Path, pieces: Iterable[bytes], *, overwrite: bool) -> None:
     """Write a file that appears whole and durably, or not at all.
 
     Raises:
@@ -233,7 +226,8 @@ def write_file(path: Path, value: bytes, *, overwrite: bool) -> None:
     target = path.absolute()
     with draft_of(target) as draft:
         with draft.open("wb") as stream:
-            stream.write(value)
+            for piece in pieces:
+                stream.write(piece)
             stream.flush()
             os.fsync(stream.fileno())
         if overwrite:

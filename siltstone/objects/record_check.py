@@ -333,6 +333,7 @@ def _is_same(header: RecordHeader, head: Head) -> bool:
         header.expires_s,
         header.entries,
         header.metadata,
+        header.large,
     ) == (
         head.previous,
         head.size,
@@ -341,4 +342,5 @@ def _is_same(header: RecordHeader, head: Head) -> bool:
         head.expires_s,
         head.entries,
         head.metadata,
+        head.large,
     )

@@ -20,20 +20,24 @@ from siltstone.objects.records.keys import (
     EXPIRY,
     HEAD,
     INDEX,
+    LARGE_VALUE,
     MANIFEST,
     SPACE,
     STATE,
     TASK,
     IndexEntry,
+    LargeStatus,
     ObjectKey,
     decode_doubtful_key,
     decode_expiry_key,
     decode_head_key,
     decode_index_key,
+    decode_large_key,
     expiry_key,
     head_key,
     index_keys,
 )
+from siltstone.objects.records.large_row import LargeRow, decode_large_row
 from siltstone.objects.records.rebuild_rows import decode_doubt
 from siltstone.objects.records.space_rows import (
     ManifestRow,
@@ -59,8 +63,11 @@ class RowCheck:
         ledger: at one moment.
         state: what it says of itself.
         manifest: its value segments.
+        has_records: whether each head has a record.
 
     Attributes:
+        large: the heads of objects with large values.
+        large_rows: what the rows about large values say: how far each is, its number, and more.
         heads: for each value segment of the manifest how many heads have a change of it.
     """
 
@@ -70,12 +77,17 @@ class RowCheck:
         ledger: AsyncTableSnapshot,
         state: SpaceState,
         manifest: Manifest,
+        *,
+        has_records: bool,
     ) -> None:
+        self.large: list[tuple[ObjectKey, Head]] = []
+        self.large_rows: list[tuple[LargeStatus, int, LargeRow]] = []
         self.heads = {row.number: 0 for row in manifest.rows}
         self._names = names
         self._ledger = ledger
         self._state = state
         self._manifest = manifest
+        self._has_records = has_records
 
     async def findings(self) -> AsyncIterator[Finding]:
         """Yield what is wrong with any row."""
@@ -95,15 +107,22 @@ class RowCheck:
             EXPIRY: self._expiry,
             DOUBTFUL: self._doubt,
         }.get(kind)
-        if look is None:
+        if look is None and kind != LARGE_VALUE:
             text = f"a row of an unknown kind: key={row_key.hex()}"
             yield Finding(severity="warning", where=self._names.ledger, message=text)
             return
         try:
+            if look is None:
+                self._note_large(row_key, value)
+                return
             async for finding in look(row_key, value):
                 yield finding
         except (CorruptDataError, FormatError) as error:
             yield damage(f"{self._names.ledger} {_culprit(row_key)}", str(error))
+
+    def _note_large(self, row_key: bytes, value: bytes) -> None:
+        status, number = decode_large_key(row_key)
+        self.large_rows.append((status, number, decode_large_row(value, where=row_key.hex())))
 
     # --- heads ------------------------------------------------------------------------------------
 
@@ -111,8 +130,11 @@ class RowCheck:
         key = decode_head_key(row_key)
         head = decode_head(value, where=row_key.hex())
         where = object_text(self._names, key)
-        for text in self._place(head):
-            yield damage(where, text, sqn=head.sqn)
+        if self._has_records:
+            for text in self._place(head):
+                yield damage(where, text, sqn=head.sqn)
+        if head.large is not None:
+            self.large.append((key, head))
         for entry, index_key in zip(head.entries, index_keys(key, head.entries), strict=True):
             found = await self._ledger.get(index_key)
             if found is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from siltstone.container.models.segments import Finding
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SegmentTruncatedError
 from siltstone.objects.errors import KeyspaceNotFoundError
+from siltstone.objects.large_check import LargeCheck, SeenLarge
 from siltstone.objects.ledger import Ledger, manifest_of
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.record_check import RecordCheck
@@ -93,10 +94,13 @@ class SpaceCheck:
                 yield problem
         async for finding in self._unnamed(state, rows, tasks):
             yield finding
-        check = RowCheck(self._names, self._ledger, state, Manifest(rows))
+        has_records = space.head_only is None
+        check = RowCheck(self._names, self._ledger, state, Manifest(rows), has_records=has_records)
         async for finding in check.findings():
             yield finding
-        if deep and space.head_only is None:  # else no head has a record
+        async for finding in self._large(check, state, deep=deep):
+            yield finding
+        if deep and has_records:
             async for finding in self._records(rows, here, check.heads):
                 yield finding
         self._progress(1)
@@ -187,6 +191,20 @@ class SpaceCheck:
                     "value compaction is making it"
                 )
                 yield Finding(severity="garbage", where=info.name, message=text)
+
+    async def _large(
+        self, rows: RowCheck, state: SpaceState, *, deep: bool
+    ) -> AsyncIterator[Finding]:
+        """What is wrong with large values."""
+        check = LargeCheck(self._store, self._names, state.next_number)
+        for status, number, row in rows.large_rows:
+            check.note_row(status, number, row)
+        for key, head in rows.large:
+            assert head.large is not None, "only such heads are noted"
+            for finding in check.note_head(SeenLarge(key, head, head.large)):
+                yield finding
+        async for finding in check.findings(deep=deep):
+            yield finding
 
     # --- records ----------------------------------------------------------------------------------
 

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError
 from siltstone.objects.records.head import decode_head
-from siltstone.objects.records.keys import HEAD, STATE, TASK, after_prefix, number_of_task
+from siltstone.objects.records.keys import (
+    HEAD,
+    STATE,
+    TASK,
+    LargeStatus,
+    after_prefix,
+    decode_large_key,
+    large_prefix,
+    number_of_task,
+)
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     SpaceState,
@@ -59,9 +68,12 @@ class KeyspaceInfo:
         objects: how many there are.
         expired: how many have expired and wait to be removed from the ledger.
         index_entries: terms under which objects are found, expired ones left out.
-        value_bytes: bytes of the values of the objects.
+        value_bytes: bytes of the values of the objects, large ones included.
+        large: how many of them are large values, in segments of their own.
+        large_bytes: bytes of these.
         segments: the value segments, in the order of their SQNs.
-        waiting: value segments that wait to be deleted: compaction wrote what was needed of them.
+        waiting: segments that wait to be deleted: value segments of which compaction wrote what was
+            needed, and large values that no object has.
         waiting_bytes: bytes of these.
     """
 
@@ -72,6 +84,8 @@ class KeyspaceInfo:
     expired: int
     index_entries: int
     value_bytes: int
+    large: int
+    large_bytes: int
     segments: tuple[ValueSegmentInfo, ...]
     waiting: int
     waiting_bytes: int
@@ -104,7 +118,7 @@ async def look_at(moment: Moment) -> KeyspaceInfo:
     rows = (await moment.manifest()).rows
     firsts = [row.first_sqn for row in rows]
     live = [0] * len(rows)
-    objects = expired = entries = size = 0
+    objects = expired = entries = size = large = large_bytes = 0
     async for page in pages_of(ledger, HEAD, after_prefix(HEAD)):
         for row_key, found in page:
             head = decode_head(found.value, where=row_key.hex())
@@ -117,6 +131,9 @@ async def look_at(moment: Moment) -> KeyspaceInfo:
             objects += 1
             entries += len(head.entries)
             size += head.size
+            if head.large is not None:
+                large += 1
+                large_bytes += head.size
         await asyncio.sleep(0)
     waiting, waiting_bytes = await _waiting(parts, ledger)
     return KeyspaceInfo(
@@ -127,6 +144,8 @@ async def look_at(moment: Moment) -> KeyspaceInfo:
         expired=expired,
         index_entries=entries,
         value_bytes=size,
+        large=large,
+        large_bytes=large_bytes,
         segments=tuple(
             _segment(parts, row, state, needed) for row, needed in zip(rows, live, strict=True)
         ),
@@ -157,10 +176,16 @@ def _segment(parts: SpaceParts, row: ManifestRow, state: SpaceState, live: int) 
 
 
 async def _waiting(parts: SpaceParts, ledger: AsyncTableSnapshot) -> tuple[int, int]:
-    """How many value segments wait to be deleted, and their bytes."""
+    """How many segments wait to be deleted, and their bytes."""
     count = size = 0
-    async for row_key, _ in ledger.scan(TASK, after_prefix(TASK)):
-        segment = parts.names.value_segment(number_of_task(row_key))
+    names = [
+        parts.names.value_segment(number_of_task(row_key))
+        async for row_key, _ in ledger.scan(TASK, after_prefix(TASK))
+    ]
+    dead = large_prefix(LargeStatus.DEAD)
+    async for row_key, _ in ledger.scan(dead, after_prefix(dead)):
+        names.append(parts.names.large_segment(decode_large_key(row_key)[1]))
+    for segment in names:
         try:
             size += (await parts.store.segment(segment).info()).length
         except SegmentNotFoundError:

@@ -70,6 +70,15 @@ class SpaceNames:
         """Name of the segment of the large value of this number."""
         return f"{self.large_values}{number:016x}"
 
+    def number_of_large(self, segment: str) -> int | None:
+        """Number of the large value of this segment; ``None`` if it is none."""
+        digits = segment.removeprefix(self.large_values)
+        try:
+            number = int(digits, 16)
+        except ValueError:
+            return None
+        return number if number >= 0 and self.large_segment(number) == segment else None
+
     def number_of(self, segment: str) -> int | None:
         """Number of the value segment of this name; ``None`` if it is none."""
         digits = segment.removeprefix(self.values)

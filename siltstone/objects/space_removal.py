@@ -1,7 +1,7 @@
 """How a keyspace ends: its rows go in one commit, and then its segments, one after the other.
 
 Without its first row there is no keyspace of the name. The commit that removes the rows leaves a
-task for each value segment instead: so what an interrupted removal left is told from a keyspace
+task for each segment instead: so what an interrupted removal left is told from a keyspace
 whose ledger was lost, which a rebuild makes whole again.
 """
 
@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Final
 from siltstone.container.models.segments import Operation, Put, RemoveRange
 from siltstone.core.errors import SegmentNotFoundError, TableNotFoundError
 from siltstone.objects.errors import KeyspaceExistsError, KeyspaceNotFoundError
-from siltstone.objects.records.keys import SPACE, TASK, after_prefix, number_of_task, task_key
+from siltstone.objects.records.keys import (
+    SPACE,
+    TASK,
+    LargeStatus,
+    after_prefix,
+    decode_large_key,
+    large_key,
+    large_prefix,
+    number_of_task,
+    task_key,
+)
+from siltstone.objects.records.large_row import LargeRow, encode_large_row
 from siltstone.objects.records.space_rows import encode_task
 
 if TYPE_CHECKING:
@@ -52,15 +63,11 @@ async def remove_space(store: AsyncStore, names: SpaceNames) -> RemovedKeyspace:
     except TableNotFoundError:
         raise KeyspaceNotFoundError("no such keyspace", keyspace=names.name) from None
     found = await _segments(store, names)
-    numbers = [each for info in found if (each := names.number_of(info.name)) is not None]
-    if is_there or numbers:
+    tasks = [each for info in found if (each := _task(names, info.name)) is not None]
+    if is_there or tasks:
         clear: list[Operation] = [RemoveRange(names.ledger)]
-        for start in range(0, max(1, len(numbers)), TASKS_MAX):
-            tasks = [
-                Put(names.ledger, task_key(each), encode_task(0))
-                for each in numbers[start : start + TASKS_MAX]
-            ]
-            await store.commit([*clear, *tasks])
+        for start in range(0, max(1, len(tasks)), TASKS_MAX):
+            await store.commit([*clear, *tasks[start : start + TASKS_MAX]])
             clear = []
     return await _delete(store, names, found)
 
@@ -72,9 +79,15 @@ async def end_removal(store: AsyncStore, names: SpaceNames) -> None:
         KeyspaceExistsError: value segments are there, and no removal left them.
     """
     table = store.table(names.ledger)
-    tasks = {number_of_task(key) async for key, _ in table.scan(TASK, after_prefix(TASK))}
+    tasks = {
+        names.value_segment(number_of_task(key))
+        async for key, _ in table.scan(TASK, after_prefix(TASK))
+    }
+    dead = large_prefix(LargeStatus.DEAD)
+    async for key, _ in table.scan(dead, after_prefix(dead)):
+        tasks.add(names.large_segment(decode_large_key(key)[1]))
     found = await _segments(store, names)
-    others = [each for each in found if names.number_of(each.name) not in tasks and each.length]
+    others = [each for each in found if each.name not in tasks and each.length]
     if others:
         raise KeyspaceExistsError(
             "values of such a keyspace are there without their ledger: rebuild it, or destroy it",
@@ -82,8 +95,18 @@ async def end_removal(store: AsyncStore, names: SpaceNames) -> None:
             segment=others[0].name,
         )
     if tasks:
-        left = [each for each in found if names.number_of(each.name) in tasks]
-        await _delete(store, names, left)
+        await _delete(store, names, [each for each in found if each.name in tasks])
+
+
+def _task(names: SpaceNames, segment: str) -> Put | None:
+    """The row that says that a segment is to be deleted; ``None`` for one of something else."""
+    number = names.number_of(segment)
+    if number is not None:
+        return Put(names.ledger, task_key(number), encode_task(0))
+    number = names.number_of_large(segment)
+    if number is None:
+        return None
+    return Put(names.ledger, large_key(LargeStatus.DEAD, number), encode_large_row(LargeRow()))
 
 
 async def _segments(store: AsyncStore, names: SpaceNames) -> list[SegmentInfo]:

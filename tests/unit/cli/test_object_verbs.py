@@ -6,12 +6,15 @@ import base64
 import os
 import subprocess
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import siltstone
 from siltstone import objects
+from siltstone.objects.space_names import space_names
 from tests.support.command import Command
+from tests.support.stores import chunk_path, flip
 from tests.unit.cli.conftest import COMMAND
 
 ODD = b"odd\xff\n\x00"
@@ -201,3 +204,34 @@ def test_without_tier_1_what_was_flushed_is_read(photos: Command, folder: Path) 
         ("check", "--deep"),
     ):
         assert photos("objects", *verb, "--recover", "read-only").code == 0
+
+
+@pytest.mark.slow
+def test_a_value_of_any_length_passes_through(
+    photos: Command, folder: Path, tmp_path: Path
+) -> None:
+    value = Random(1).randbytes(2**22 + 1_000_001)
+    (tmp_path / "film").write_bytes(value)
+    put = ("objects", "put", "photos", "2026", "film", str(tmp_path / "film"))
+    assert photos(*put, "--index", "f", "t").code == 0
+    got = tmp_path / "got"
+    assert photos("objects", "get", "photos", "2026", "film", str(got)).code == 0
+    assert got.read_bytes() == value
+    (told,) = photos("objects", "get", "photos", "2026", "film", "--json").values
+    assert (base64.b64decode(told["value_base64"]), told["size"]) == (value, len(value))
+    (info,) = photos("objects", "stat", "photos", "--json").values
+    assert (info["large"], info["large_bytes"], info["waiting"]) == (1, len(value), 0)
+    assert photos("objects", "check", "--deep").code == 0
+    with siltstone.open(folder) as store:
+        store.flush()
+        (large,) = store.list(space_names("photos").large_values)
+        chunk = next(store.segment(large.name).chunks())
+    flip(chunk_path(folder, chunk.chunk), chunk.chunk_offset + 5)
+    ran = photos("objects", "get", "photos", "2026", "film", str(tmp_path / "damaged"))
+    assert (ran.code, "value is lost" in ran.err) == (6, True)
+    assert not (tmp_path / "damaged").exists()
+    ran = photos("objects", "check", "--deep")
+    assert (ran.code, "bucket=2026 key=film: value is lost" in ran.out) == (6, True)
+    assert photos("objects", "destroy", "photos", "--yes").code == 0
+    with siltstone.open(folder) as store:
+        assert list(store.list("objects/")) == []
