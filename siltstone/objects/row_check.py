@@ -63,7 +63,6 @@ class RowCheck:
         ledger: at one moment.
         state: what it says of itself.
         manifest: its value segments.
-        has_records: whether each head has a record.
 
     Attributes:
         large: the heads of objects with large values.
@@ -77,8 +76,6 @@ class RowCheck:
         ledger: AsyncTableSnapshot,
         state: SpaceState,
         manifest: Manifest,
-        *,
-        has_records: bool,
     ) -> None:
         self.large: list[tuple[ObjectKey, Head]] = []
         self.large_rows: list[tuple[LargeStatus, int, LargeRow]] = []
@@ -87,7 +84,6 @@ class RowCheck:
         self._ledger = ledger
         self._state = state
         self._manifest = manifest
-        self._has_records = has_records
 
     async def findings(self) -> AsyncIterator[Finding]:
         """Yield what is wrong with any row."""
@@ -130,9 +126,8 @@ class RowCheck:
         key = decode_head_key(row_key)
         head = decode_head(value, where=row_key.hex())
         where = object_text(self._names, key)
-        if self._has_records:
-            for text in self._place(head):
-                yield damage(where, text, sqn=head.sqn)
+        for text in self._place(head):
+            yield damage(where, text, sqn=head.sqn)
         if head.large is not None:
             self.large.append((key, head))
         for entry, index_key in zip(head.entries, index_keys(key, head.entries), strict=True):

@@ -94,13 +94,12 @@ class SpaceCheck:
                 yield problem
         async for finding in self._unnamed(state, rows, tasks):
             yield finding
-        has_records = space.head_only is None
-        check = RowCheck(self._names, self._ledger, state, Manifest(rows), has_records=has_records)
+        check = RowCheck(self._names, self._ledger, state, Manifest(rows))
         async for finding in check.findings():
             yield finding
         async for finding in self._large(check, state, deep=deep):
             yield finding
-        if deep and has_records:
+        if deep and space.head_only is None:
             async for finding in self._records(rows, here, check.heads):
                 yield finding
         self._progress(1)

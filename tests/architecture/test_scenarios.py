@@ -9,8 +9,15 @@ import pytest
 from tests.architecture.source_tree import ROOT
 
 PAGE = ROOT / "tests" / "scenarios.md"
-NUMBERS = [*map(str, range(1, 148)), *(f"COL{number}" for number in range(1, 34))]
-ROW = re.compile(r"^\| *((?:COL)?\d+) *\| *(.+?) *\| *(.+?) *\|$", re.MULTILINE)
+KEYSPACES = [*range(1, 17), *range(18, 30), *range(31, 36)]
+"""The others are about backups and trees of keyspaces."""
+
+NUMBERS = [
+    *map(str, range(1, 148)),
+    *(f"COL{number}" for number in range(1, 34)),
+    *(f"KEY{number}" for number in KEYSPACES),
+]
+ROW = re.compile(r"^\| *((?:COL|KEY)?\d+) *\| *(.+?) *\| *(.+?) *\|$", re.MULTILINE)
 TEST = re.compile(r"`([\w./-]+\.py)::(\w+)`")
 NO_TEST = ("moot: ",)
 
