@@ -163,7 +163,9 @@ async def restore_async(
         ReadOnlyError: the store was opened read-only.
         FormatError: a newer version made the backup.
         ChunkError: place or store refused, or did not answer.
-        BackPressureError, SafeModeError, StorageFullError, OutcomeUnknownError: the log failed.
+        BackPressureError, SafeModeError, StorageFullError: no room.
+        OutcomeUnknownError: the log failed; a repeat tells, and is a ``KeyspaceExistsError`` if the
+            restore was done.
     """
     names = space_names(name)
     return await restore_space(

@@ -3,7 +3,8 @@
 What must hold after each step: heads and values are those of the dictionary, and so is what the
 records alone give; SQNs of the manifest are in order, each record is there once. What must hold of
 a snapshot, whatever was changed and compacted since: it is the dictionary as it was, in both
-orders. What must hold after an opening: no value segment lies there that no row names.
+orders. What must hold after an opening: no value segment lies there that no row names. What must
+hold after a rebuild, also of a ledger that is gone: its rows are those of before.
 """
 
 from __future__ import annotations
@@ -99,6 +100,10 @@ class CompactionMachine(RuleBasedStateMachine):
     @rule(dies=st.booleans())
     def reopen(self, dies: bool) -> None:
         self.run(self.life.reopen(dies=dies))
+
+    @rule(lost=st.booleans())
+    def rebuild(self, lost: bool) -> None:
+        self.run(self.life.rebuild(lost=lost))
 
     @precondition(lambda self: len(self.life.held) < SNAPSHOTS_MAX)
     @rule()

@@ -13,13 +13,16 @@ import pytest
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot
 from siltstone.objects.open_space import OpenSpace
+from siltstone.objects.rebuild_space import rebuild_space
+from siltstone.objects.records.keys import MANIFEST, TASK
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.value_compaction import CompactionReport
 from siltstone.store.handles.import_writer import ImportTarget
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from tests.support import inside
 from tests.support.container.container_world import World
-from tests.support.objects.space_world import Opened, open_owner
+from tests.support.objects.rebuilt import as_rebuilt, raw_rows
+from tests.support.objects.space_world import NAMES, TAGS, Opened, open_owner
 from tests.support.objects.value_replay import Replayed, lying, replay
 
 BUCKET = "b"
@@ -156,6 +159,26 @@ class CompactionLife:
         await self.settled()
         seen = await self.check()
         await check_lying(self.space, seen)
+
+    async def rebuild(self, *, lost: bool) -> None:
+        """Rebuild the ledger, or make it again from nothing: rows are those of before."""
+        await self.settled()
+        store = self.process.store
+        rows = await raw_rows(store, NAMES)
+        self.held.clear()
+        if lost:
+            await store.table(NAMES.ledger).remove_range()
+        report = await rebuild_space(store, NAMES, TAGS if lost else None, {})
+        assert (report.doubtful, report.unnamed, report.unknown) == ((), 0, ())
+        left = (MANIFEST, TASK) if lost else ()
+        found, expected = (
+            {key: row for key, row in as_rebuilt(each, self.now_s).items() if key[:1] not in left}
+            for each in (await raw_rows(store, NAMES), rows)
+        )
+        assert found == expected
+        self.keyspace = await self.process.keyspace()
+        await self.settled()
+        await self.check()
 
     async def check(self) -> Replayed:
         """Heads, values, and what a rebuild would find, are those of the model."""

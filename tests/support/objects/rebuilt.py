@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import siltstone
-from siltstone import objects
-from siltstone.objects import AsyncKeyspace, RebuildReport
+from siltstone.objects import RebuildReport
 from siltstone.objects.async_keyspaces import rebuild_async
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records import keys
 from siltstone.objects.records.head import decode_head
 from siltstone.objects.records.space_rows import ValueStatus, decode_manifest_row
 from siltstone.objects.space_names import SpaceNames, space_names
-from tests.support.objects.small_segments import NAME, small_keyspace
+from tests.support.objects.small_segments import NAME
 from tests.support.stores import chunk_path, flip
 
 NAMES = space_names(NAME)
 Rows = dict[bytes, object]
 
 
-async def ledger_rows(
-    store: siltstone.AsyncStore, names: SpaceNames = NAMES, *, now_s: float = 0.0
-) -> Rows:
+async def raw_rows(store: siltstone.AsyncStore, names: SpaceNames = NAMES) -> dict[bytes, bytes]:
+    """All rows."""
+    return {key: each.value async for key, each in store.table(names.ledger).scan()}
+
+
+def as_rebuilt(rows: Mapping[bytes, bytes], now_s: float = 0.0) -> Rows:
     """All rows but the state, as a rebuild makes them.
 
     Heads without their places, which are hints, and without those that have expired at ``now_s``;
@@ -32,7 +33,6 @@ async def ledger_rows(
     """
     found: Rows = {}
     gone: set[bytes] = set()
-    rows = {key: each.value async for key, each in store.table(names.ledger).scan()}
     for key, value in rows.items():
         if key.startswith(keys.HEAD):
             head = decode_head(value, where="head")
@@ -46,6 +46,11 @@ async def ledger_rows(
         elif key != keys.STATE:
             found[key] = value
     return {key: value for key, value in found.items() if key not in gone}
+
+
+async def ledger_rows(store: siltstone.AsyncStore, names: SpaceNames = NAMES) -> Rows:
+    """All rows but the state, as a rebuild makes them."""
+    return as_rebuilt(await raw_rows(store, names))
 
 
 async def state_row(store: siltstone.AsyncStore, names: SpaceNames = NAMES) -> bytes:
@@ -66,17 +71,6 @@ async def rebuilt(store: siltstone.AsyncStore, **arguments: object) -> RebuildRe
     return await rebuild_async(store, NAME, **arguments)  # type: ignore[arg-type]
 
 
-@asynccontextmanager
-async def opened(
-    folder: Path,
-) -> AsyncIterator[tuple[siltstone.AsyncStore, AsyncKeyspace, OpenSpace]]:
-    """The small keyspace, with its full segments sealed and flushed."""
-    async with small_keyspace(folder) as (store, keyspace, space):
-        yield store, keyspace, space
-        await all_sealed(space)
-        await store.flush()
-
-
 async def bytes_at(store: siltstone.AsyncStore, segment: str, offset: int) -> tuple[str, int]:
     """The chunk that has a byte of a segment, and the offset in it."""
     async for each in store.segment(segment).chunks():
@@ -89,7 +83,3 @@ def flip_all(folder: Path, places: list[tuple[str, int]]) -> None:
     """Damage a byte at each place. The store is not open."""
     for chunk, offset in places:
         flip(chunk_path(folder, chunk), offset)
-
-
-Change = Callable[[AsyncKeyspace], None]
-open_keyspace = objects.open_async
