@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from siltstone.objects.keyspace import open as open
     from siltstone.objects.keyspace import rebuild as rebuild
     from siltstone.objects.keyspace import restore as restore
-    from siltstone.objects.ledger_rebuild import DoubtfulObject as DoubtfulObject
-    from siltstone.objects.ledger_rebuild import RebuildReport as RebuildReport
     from siltstone.objects.object_views import ObjectHead as ObjectHead
     from siltstone.objects.object_views import StoredObject as StoredObject
     from siltstone.objects.open_value import AsyncOpenValue as AsyncOpenValue
     from siltstone.objects.rebuild_plan import Recalc as Recalc
+    from siltstone.objects.rebuild_report import DoubtfulObject as DoubtfulObject
+    from siltstone.objects.rebuild_report import RebuildReport as RebuildReport
     from siltstone.objects.space_backup import KeyspaceBackupReport as KeyspaceBackupReport
     from siltstone.objects.space_backups import KeyspaceBackup as KeyspaceBackup
     from siltstone.objects.space_backups import RemovedBackups as RemovedBackups
@@ -124,9 +124,9 @@ _PLACES = {
     "AsyncOpenValue": "open_value",
     "CompactionReport": "value_compaction",
     "DroppedObject": "value_compaction",
-    "DoubtfulObject": "ledger_rebuild",
     "Difference": "async_exchange",
     "Differences": "blocking_exchange",
+    "DoubtfulObject": "rebuild_report",
     "EntriesResult": "entries",
     "Keyspace": "keyspace",
     "KeyspaceInfo": "space_info",
@@ -137,7 +137,7 @@ _PLACES = {
     "OpenValue": "blocking_large",
     "PutResult": "batches",
     "RemovedKeyspace": "space_removal",
-    "RebuildReport": "ledger_rebuild",
+    "RebuildReport": "rebuild_report",
     "Recalc": "rebuild_plan",
     "RemovedBackups": "space_backups",
     "SqnIs": "evaluation",

@@ -25,10 +25,10 @@ from siltstone.objects.changes import (
     put_request,
 )
 from siltstone.objects.errors import LostObjectError
-from siltstone.objects.ledger_rebuild import doubtful_objects
 from siltstone.objects.moment import Moment, moment_of
 from siltstone.objects.object_views import READS_MAX, ObjectHead, StoredObject, lost
 from siltstone.objects.open_space import OpenSpace
+from siltstone.objects.rebuild_report import doubtful_objects
 from siltstone.objects.snapshots import QUERY_TTL_S
 from siltstone.objects.space_backup import back_up
 from siltstone.store.handles.unpicklable import LivingHandle
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.batches import PutResult
     from siltstone.objects.changes import PutRequest
-    from siltstone.objects.ledger_rebuild import DoubtfulObject
+    from siltstone.objects.rebuild_report import DoubtfulObject
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.space_backup import KeyspaceBackupReport

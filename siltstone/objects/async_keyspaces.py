@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from siltstone.container.models.segments import Finding
-    from siltstone.objects.ledger_rebuild import RebuildReport
     from siltstone.objects.rebuild_plan import Recalc
+    from siltstone.objects.rebuild_report import RebuildReport
     from siltstone.objects.space_removal import RemovedKeyspace
     from siltstone.store.async_store import AsyncStore
 

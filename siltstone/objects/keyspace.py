@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.async_large import AsyncLargeValues
     from siltstone.objects.batches import PutResult
-    from siltstone.objects.ledger_rebuild import DoubtfulObject, RebuildReport
     from siltstone.objects.rebuild_plan import Recalc
+    from siltstone.objects.rebuild_report import DoubtfulObject, RebuildReport
     from siltstone.objects.space_backup import KeyspaceBackupReport
     from siltstone.objects.space_info import KeyspaceInfo
     from siltstone.objects.space_removal import RemovedKeyspace

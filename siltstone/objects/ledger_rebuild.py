@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from siltstone.container.models.segments import Operation, Put, VersionIs
@@ -20,7 +20,8 @@ from siltstone.objects.evaluation import LedgerRow, rows_between
 from siltstone.objects.ledger import Ledger
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import ObjectHead
-from siltstone.objects.rebuild_plan import Recalc, head_of
+from siltstone.objects.rebuild_plan import Recalc, head_of, with_number
+from siltstone.objects.rebuild_report import RebuildReport, doubtful_objects
 from siltstone.objects.rebuild_step import RebuildStep
 from siltstone.objects.records.footer import key_hash
 from siltstone.objects.records.head import Head, decode_head
@@ -28,7 +29,9 @@ from siltstone.objects.records.keys import (
     DOUBTFUL,
     EXPIRY,
     HEAD,
+    LARGE_VALUE,
     STATE,
+    LargeStatus,
     ObjectKey,
     after_prefix,
     decode_doubtful_key,
@@ -37,7 +40,9 @@ from siltstone.objects.records.keys import (
     doubtful_key,
     expired_until,
     heads_prefix,
+    large_key,
 )
+from siltstone.objects.records.large_row import LargeRow, encode_large_row
 from siltstone.objects.records.rebuild_rows import (
     Doubt,
     Rebuild,
@@ -69,42 +74,6 @@ COMMIT_BYTES: Final = MIB
 FRAME_MARGIN: Final = 8 * KIB
 TURN_COUNT: Final = 64
 """After so many records the loop has a turn."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoubtfulObject:
-    """An object that was there, and whose newest change cannot be known.
-
-    Attributes:
-        bucket: of the object.
-        key: its name in the bucket.
-        tag: of its kind.
-        number: of the value segment that is damaged.
-    """
-
-    bucket: str
-    key: str
-    tag: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildReport:
-    """What a rebuild did.
-
-    Attributes:
-        records: records that this call looked at.
-        doubtful: objects whose newest change may be in bytes that are damaged. They are absent:
-            what they were before is not taken for what they are.
-        unnamed: changes in such bytes of objects of which nothing else is known.
-        unknown: value segments with damage that nothing tells the objects of. Never without
-            ``accept_loss``.
-    """
-
-    records: int
-    doubtful: tuple[DoubtfulObject, ...]
-    unnamed: int
-    unknown: tuple[str, ...]
 
 
 class LedgerRebuild:
@@ -170,6 +139,7 @@ class LedgerRebuild:
             version = await self._remove_expired(now, version)
         if now.phase is RebuildPhase.DOUBTFUL:
             now, version = await self._remove_doubtful(now, version)
+            version = await self._end_large(now, version)
             now = replace(now, phase=RebuildPhase.INDEX)
         if self._recalc:
             now, version = await self._index(now, version, Manifest(manifest))
@@ -248,7 +218,10 @@ class LedgerRebuild:
             if self._doubts and (hashed := key_hash(key)) in self._doubts:
                 del self._doubts[hashed]
                 step.remove(doubtful_key(hashed))
-            step.now = replace(now, sqn=header.sqn, seen_ms=seen_ms)
+            step.now = replace(step.now, sqn=header.sqn, seen_ms=seen_ms)
+            if header.large is not None:
+                # A number that was deleted long ago is still not free: rows below say it is dead.
+                step.now = with_number(step.now, header.large.number)
             self._records += 1
             if number % TURN_COUNT == 0:
                 await asyncio.sleep(0)
@@ -312,6 +285,23 @@ class LedgerRebuild:
             step.add(Put(self._names.ledger, doubtful_key(hashed, key), encode_doubt(doubt)))
         return now, await self._commit(step.operations(), version)
 
+    async def _end_large(self, now: Rebuild, version: int) -> int:
+        """Let large values that no head shows be dead, unless one may be that of a lost record."""
+        if self._doubts or self._unknown:
+            return version
+        step = RebuildStep(self._names.ledger, now)
+        async for info in self._store.list(self._names.large_values):
+            number = self._names.number_of_large(info.name)
+            if number is None:
+                continue
+            live, dead = large_key(LargeStatus.LIVE, number), large_key(LargeStatus.DEAD, number)
+            if await self._table.get(live) is None:
+                step.add(Put(self._names.ledger, dead, encode_large_row(LargeRow())))
+            if step.size > self._commit_bytes // 2:
+                version = await self._commit(step.operations(), version)
+                step = RebuildStep(self._names.ledger, now)
+        return await self._commit(step.operations(), version)
+
     async def _index(self, now: Rebuild, version: int, manifest: Manifest) -> tuple[Rebuild, int]:
         """Let functions make the index of their tags."""
         for tag in sorted(self._recalc, key=str.encode):
@@ -340,7 +330,9 @@ class LedgerRebuild:
         value = await self._values.value(key, head, manifest) if recalc.reads_value else None
         entries = index_entries(recalc.index(ObjectHead(key, bare), value))
         check_index(key, entries)
-        return rows_between(key, head, bare._replace(entries=entries))
+        rows, size = rows_between(key, head, bare._replace(entries=entries))
+        # The large value stays as it is: it is no other one that takes its place.
+        return [row for row in rows if not row[0].startswith(LARGE_VALUE)], size
 
     # --- commits ----------------------------------------------------------------------------------
 
@@ -368,17 +360,3 @@ class LedgerRebuild:
             unnamed=len(unnamed),
             unknown=tuple(self._unknown),
         )
-
-
-async def doubtful_objects(store: AsyncStore, names: SpaceNames) -> AsyncIterator[DoubtfulObject]:
-    """Yield the doubtful objects of the last rebuild of a keyspace whose names are known."""
-    async for row_key, row in store.table(names.ledger).scan(DOUBTFUL, HEAD):
-        key = decode_doubtful_key(row_key)[1]
-        if key is not None:
-            doubt = decode_doubt(row.value, where=row_key.hex())
-            yield DoubtfulObject(
-                bucket=name_text(key.bucket),
-                key=name_text(key.key),
-                tag=name_text(key.tag),
-                number=doubt.number,
-            )

@@ -151,24 +151,30 @@ class OpenSpace(AsyncClosing):
             name = self.parts.names.name
             raise CompactionBusyError("a value compaction is running", keyspace=name)
 
-    async def sealed(self) -> Moment:
-        """Return a moment in which all that was acknowledged before is in segments with footers.
+    async def sealed(self) -> tuple[Moment, Moment]:
+        """Return moments before and after all that was acknowledged is in segments with footers.
 
         The active segment is rolled. No compaction goes on meanwhile: one that looks at changes
-        after the roll would drop what these replace, and the moment has not got these.
+        after the roll would drop what these replace, and the second moment has not got these. The
+        first one keeps large values that such changes replace. Both are to be released.
 
         Raises what a put raises, and why a footer could not be written.
         """
         batches, parts = self.batches, self.parts
-        async with self._switching:
-            found = await parts.ledger.state()
-            if found is not None and found.state.records:
-                self._segments.end(found.state.number)
-                await batches.number()  # it comes after the roll
-            for row in (await parts.manifest.now()).rows:
-                while not await self._segments.has_footer(row.number):
-                    self.check_open()
-            return Moment(parts, await parts.snapshots.take(FOLD_TTL_S))
+        before = Moment(parts, await parts.snapshots.take(FOLD_TTL_S))
+        try:
+            async with self._switching:
+                found = await parts.ledger.state()
+                if found is not None and found.state.records:
+                    self._segments.end(found.state.number)
+                    await batches.number()  # it comes after the roll
+                for row in (await parts.manifest.now()).rows:
+                    while not await self._segments.has_footer(row.number):
+                        self.check_open()
+                return before, Moment(parts, await parts.snapshots.take(FOLD_TTL_S))
+        except BaseException:
+            before.release()
+            raise
 
     @asynccontextmanager
     async def _compaction(

@@ -12,6 +12,7 @@ from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.object_views import ObjectHead
 from siltstone.objects.records.footer import HeaderNote, encode_footer
 from siltstone.objects.records.head import Head
+from siltstone.objects.records.rebuild_rows import Rebuild
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     Space,
@@ -74,6 +75,7 @@ def head_of(header: RecordHeader, number: int, offset: int, now_s: float) -> Hea
         expires_s=header.expires_s,
         entries=header.entries,
         metadata=header.metadata,
+        large=header.large,
     )
     return head if head.is_visible(now_s) else None
 
@@ -172,3 +174,10 @@ def state_after(rows: Sequence[ManifestRow], number_max: int) -> SpaceState:
         records=0,
         next_number=number_max + 2,
     )
+
+
+def with_number(now: Rebuild, number: int) -> Rebuild:
+    """A rebuild after which this number of a large value is given to nothing else."""
+    if number < now.state.next_number:
+        return now
+    return replace(now, state=replace(now.state, next_number=number + 1))

@@ -29,8 +29,8 @@ from siltstone.objects.rebuild_plan import (
 )
 from siltstone.objects.records.footer import HeaderNote, note_of
 from siltstone.objects.records.keys import (
-    EXPIRY,
     INDEX,
+    LARGE_VALUE,
     MANIFEST,
     SPACE,
     STATE,
@@ -147,7 +147,7 @@ async def begin_rebuild(store: AsyncStore, names: SpaceNames, space: Space) -> N
             raise RebuildingError("its restore was not ended: repeat it", keyspace=names.name)
     else:
         known = await _known(store, names, found, state) or await _found(store, names, found)
-        operations.append(RemoveRange(names.ledger, EXPIRY, AFTER_INDEX))
+        operations.append(RemoveRange(names.ledger, LARGE_VALUE, AFTER_INDEX))
         if known.lost is not None:
             await store.create(names.value_segment(known.state.number), exist_ok=True)
             rows = [*known.lost, active_row(known.state)]

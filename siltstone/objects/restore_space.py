@@ -26,9 +26,10 @@ from siltstone.core.errors import (
     SiltstoneError,
 )
 from siltstone.objects.errors import KeyspaceExistsError
-from siltstone.objects.ledger_rebuild import LedgerRebuild, RebuildReport
+from siltstone.objects.ledger_rebuild import LedgerRebuild
 from siltstone.objects.open_space import space_closed
 from siltstone.objects.rebuild_plan import Recalc, check_recalc, state_after
+from siltstone.objects.rebuild_report import RebuildReport
 from siltstone.objects.records.keys import SPACE, STATE, manifest_key
 from siltstone.objects.records.rebuild_rows import (
     Rebuild,
@@ -37,7 +38,7 @@ from siltstone.objects.records.rebuild_rows import (
     encode_rebuild,
     is_rebuild,
 )
-from siltstone.objects.records.space_backup import SegmentCopy, SpaceBackup
+from siltstone.objects.records.space_backup import LargeCopy, SegmentCopy, SpaceBackup
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     Space,
@@ -124,7 +125,7 @@ class _Restoring:
             now = decode_rebuild(state.value, where=self._names.name)
             if now.source == self._source:
                 return
-        values = [info async for info in self._store.list(self._names.values)]
+        values = [info async for info in self._store.list(self._names.prefix)]
         if found is not None or state is not None or values:
             raise KeyspaceExistsError(
                 "there is such a keyspace, or values of one", keyspace=self._names.name
@@ -149,11 +150,14 @@ class _Restoring:
         now = decode_rebuild(found.value, where=self._names.name)
         if now.phase is not RebuildPhase.VALUES:
             return
-        here = {info.name async for info in self._store.list(self._names.values)}
+        wanted: list[tuple[str, SegmentCopy | LargeCopy]] = [
+            (self._names.value_segment(each.row.number), each) for each in self._backup.segments
+        ]
+        wanted += [(self._names.large_segment(each.number), each) for each in self._backup.large]
+        here = {info.name async for info in self._store.list(self._names.prefix)}
         target = await own_target(self._store)
         try:
-            for each in self._backup.segments:
-                name = self._names.value_segment(each.row.number)
+            for name, each in wanted:
                 if name not in here:
                     await self._import(target, each, name)
         finally:
@@ -169,8 +173,8 @@ class _Restoring:
         operations.append(Put(ledger, STATE, encode_rebuild(records)))
         await self._store.commit(operations, [VersionIs(ledger, STATE, found.version)])
 
-    async def _import(self, target: ImportTarget, copy: SegmentCopy, name: str) -> None:
-        """Import a value segment, its bytes compared with their sums."""
+    async def _import(self, target: ImportTarget, copy: SegmentCopy | LargeCopy, name: str) -> None:
+        """Import a segment, its bytes compared with their sums."""
         run = partial(self._store.environment.run_blocking, _POOL)
         session = f"{name} {self._store.environment.uuid().hex()}"
         ticket = await self._store.open_import(session, name)
@@ -180,7 +184,8 @@ class _Restoring:
                 data = await run(partial(self._place.read, each))
                 await run(partial(writer.write, data))
             chunks = await run(writer.finish)
-            attributes = {FATE_ATTRIBUTE: SegmentFate.NAMED.value} if copy.row.as_of else {}
+            is_compacted = isinstance(copy, SegmentCopy) and copy.row.as_of
+            attributes = {FATE_ATTRIBUTE: SegmentFate.NAMED.value} if is_compacted else {}
             output = ImportOutput(segment=name, chunks=chunks, attributes=attributes)
             await self._store.commit_import(ticket, [output])
         except SegmentExistsError:

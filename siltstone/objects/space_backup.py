@@ -20,8 +20,15 @@ from siltstone.core.errors import CorruptDataError, StoreInUseError
 from siltstone.core.records.backup import BackupObject
 from siltstone.objects.ledger import manifest_of
 from siltstone.objects.moment import Moment
-from siltstone.objects.records.keys import STATE
-from siltstone.objects.records.space_backup import SegmentCopy, SpaceBackup
+from siltstone.objects.records.keys import (
+    STATE,
+    LargeStatus,
+    after_prefix,
+    decode_large_key,
+    large_prefix,
+)
+from siltstone.objects.records.large_row import decode_large_row
+from siltstone.objects.records.space_backup import LargeCopy, SegmentCopy, SpaceBackup
 from siltstone.objects.records.space_rows import ManifestRow, ValueStatus, decode_state
 from siltstone.objects.space_place import VALUES, SpacePlace, folder_of
 from siltstone.store.admin.place_objects import check_no_store, put
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
     from siltstone.objects.open_space import OpenSpace
 
 T = TypeVar("T")
+Known = dict[int, tuple[BackupObject, ...]]
+"""What the place has of segments, by their ids in the store."""
 
 OBJECT_BYTES: Final = 32 * MIB
 """Most bytes of an object of a value segment; so many are in memory."""
@@ -50,14 +59,16 @@ class KeyspaceBackupReport:
         generation: its number; later ones are higher.
         sqn: SQN of the newest change that it has; 0 for none.
         segments: value segments that it has.
-        size: bytes of them.
-        copied: how many of them this call copied; the place had the others.
+        large: large values that it has.
+        size: bytes of both.
+        copied: how many segments and large values this call copied; the place had the others.
         copied_bytes: bytes of these.
     """
 
     generation: int
     sqn: int
     segments: int
+    large: int
     size: int
     copied: int
     copied_bytes: int
@@ -73,11 +84,12 @@ async def back_up(
     opening = _PlaceOpening(space, place, rate=rate, takeover=takeover)
     try:
         opened, taken = await run(opening.open)
-        moment = await space.sealed()
+        before, moment = await space.sealed()
         try:
-            return await _Copying(space, opened, taken, moment).run()
+            return await _Copying(space, opened, taken, moment, before.version).run()
         finally:
             moment.release()
+            before.release()
     finally:
         await run(opening.close)
 
@@ -118,12 +130,15 @@ def space_store_id(space: OpenSpace) -> bytes:
 class _Copying:
     """One backup: what the place lacks is copied, and then the record is written."""
 
-    def __init__(self, space: OpenSpace, place: SpacePlace, taken: Lease, moment: Moment) -> None:
+    def __init__(
+        self, space: OpenSpace, place: SpacePlace, taken: Lease, moment: Moment, before: int
+    ) -> None:
         self._space = space
         self._parts = space.parts
         self._place = place
         self._turn = taken
         self._moment = moment
+        self._before = before
         self._copied = 0
         self._copied_bytes = 0
 
@@ -132,6 +147,8 @@ class _Copying:
         rows, next_sqn = await self._rows()
         known = await self._run(self._place.known)
         segments = [await self._segment(row, known) for row in rows]
+        numbers = await self._large_numbers(next_sqn)
+        large = [await self._large(number, known) for number in numbers]
         backup = SpaceBackup(
             store_id=space_store_id(self._space),
             generation=self._turn.number,
@@ -141,13 +158,15 @@ class _Copying:
             next_sqn=next_sqn,
             tags=dict(self._parts.space.tags),
             segments=tuple(segments),
+            large=tuple(large),
         )
         await self._run(partial(self._state, backup))
         return KeyspaceBackupReport(
             generation=backup.generation,
             sqn=next_sqn - 1,
             segments=len(segments),
-            size=sum(row.footer_end for row in rows),
+            large=len(large),
+            size=backup.size,
             copied=self._copied,
             copied_bytes=self._copied_bytes,
         )
@@ -169,15 +188,40 @@ class _Copying:
             rows.append(row)
         return rows, decode_state(state.value, where=where).next_sqn
 
-    async def _segment(self, row: ManifestRow, known: dict[int, SegmentCopy]) -> SegmentCopy:
+    async def _large_numbers(self, next_sqn: int) -> list[int]:
+        """The large values of changes below an SQN, also those that were replaced just now."""
+        found = []
+        for status in (LargeStatus.LIVE, LargeStatus.DEAD):
+            prefix = large_prefix(status)
+            async for row_key, row in self._moment.ledger.scan(prefix, after_prefix(prefix)):
+                is_kept = status is LargeStatus.LIVE or row.version > self._before
+                if is_kept and 0 < decode_large_row(row.value, where=row_key.hex()).sqn < next_sqn:
+                    found.append(decode_large_key(row_key)[1])
+        return sorted(found)
+
+    async def _segment(self, row: ManifestRow, known: Known) -> SegmentCopy:
         name = self._parts.names.value_segment(row.number)
+        segment_id, objects = await self._copied_segment(name, row.footer_end, known)
+        return SegmentCopy(segment_id=segment_id, row=row, objects=objects)
+
+    async def _large(self, number: int, known: Known) -> LargeCopy:
+        name = self._parts.names.large_segment(number)
+        length = (await self._parts.store.segment(name).info()).length
+        segment_id, objects = await self._copied_segment(name, length, known)
+        return LargeCopy(segment_id=segment_id, number=number, length=length, objects=objects)
+
+    async def _copied_segment(
+        self, name: str, length: int, known: Known
+    ) -> tuple[int, tuple[BackupObject, ...]]:
+        """The id of a segment that never changes, and its bytes in the place."""
+        self._moment.check()
         info = await self._parts.store.segment(name).info()
         found = known.get(info.segment_id)
-        if found is not None and found.row.footer_end == row.footer_end:
-            return SegmentCopy(segment_id=info.segment_id, row=row, objects=found.objects)
+        if found is not None and sum(each.length for each in found) == length:
+            return info.segment_id, found
         objects = []
-        for start in range(0, row.footer_end, OBJECT_BYTES):
-            stop = min(start + OBJECT_BYTES, row.footer_end)
+        for start in range(0, length, OBJECT_BYTES):
+            stop = min(start + OBJECT_BYTES, length)
             buffers = await self._read(name, start, stop)
             made = BackupObject(
                 name=f"{VALUES}{info.segment_id:016x}.{start}-{stop}",
@@ -187,8 +231,8 @@ class _Copying:
             await self._run(partial(self._put, made, buffers))
             objects.append(made)
         self._copied += 1
-        self._copied_bytes += row.footer_end
-        return SegmentCopy(segment_id=info.segment_id, row=row, objects=tuple(objects))
+        self._copied_bytes += length
+        return info.segment_id, tuple(objects)
 
     async def _read(self, name: str, start: int, stop: int) -> list[bytes]:
         """Bytes of a value segment, which the store compares with their sums."""

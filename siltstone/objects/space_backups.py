@@ -28,7 +28,8 @@ class KeyspaceBackup:
         made: when it was begun, seconds since 1970.
         sqn: SQN of the newest change that it has; 0 for none.
         segments: how many value segments it has.
-        size: bytes of them.
+        large: how many large values it has.
+        size: bytes of both.
         damage: what is wrong with its two records, for people; none when all is well.
     """
 
@@ -38,6 +39,7 @@ class KeyspaceBackup:
     made: float
     sqn: int
     segments: int
+    large: int
     size: int
     damage: tuple[str, ...]
 
@@ -68,7 +70,6 @@ def _backups(space: SpacePlace) -> list[KeyspaceBackup]:
     found = []
     for each in space.generations():
         backup = each.backup
-        segments = () if backup is None else backup.segments
         found.append(
             KeyspaceBackup(
                 generation=each.number,
@@ -76,8 +77,9 @@ def _backups(space: SpacePlace) -> list[KeyspaceBackup]:
                 store=None if backup is None else uuid_text(backup.store_id),
                 made=0.0 if backup is None else backup.made_ms / 1000,
                 sqn=0 if backup is None else backup.next_sqn - 1,
-                segments=len(segments),
-                size=sum(one.row.footer_end for one in segments),
+                segments=0 if backup is None else len(backup.segments),
+                large=0 if backup is None else len(backup.large),
+                size=0 if backup is None else backup.size,
                 damage=tuple(one.text for one in each.damage),
             )
         )
@@ -149,7 +151,7 @@ def _collect(space: SpacePlace, taken: Lease) -> tuple[int, int]:
             raise CorruptDataError(
                 f"backup {found.number} cannot be read", where=found.damage[0].name
             )
-        named |= {part.name for each in found.backup.segments for part in each.objects}
+        named |= {part.name for part in found.backup.objects}
     for number in set(space.numbers()) - {found.number for found in whole}:
         taken.check()
         space.forget(number)  # its maker died in the middle of its record

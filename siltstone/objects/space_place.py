@@ -33,7 +33,6 @@ from siltstone.core.errors import (
 from siltstone.core.records.backup import BackupObject
 from siltstone.core.text import uuid_text
 from siltstone.objects.records.space_backup import (
-    SegmentCopy,
     SpaceBackup,
     decode_space_backup,
     encode_space_backup,
@@ -100,15 +99,15 @@ class SpacePlace:
         """See ``Generations.wanted``."""
         return self._generations.wanted(number)
 
-    def known(self) -> dict[int, SegmentCopy]:
-        """The value segments that whole generations have here, by their ids in the store."""
+    def known(self) -> dict[int, tuple[BackupObject, ...]]:
+        """The segments that whole generations have here, by their ids in the store."""
         lengths = self.lengths()
         return {
-            each.segment_id: each
+            segment_id: objects
             for found in self.generations()
             if found.backup is not None
-            for each in found.backup.segments
-            if all(lengths.get(part.name) == part.length for part in each.objects)
+            for segment_id, objects in found.backup.copies().items()
+            if all(lengths.get(part.name) == part.length for part in objects)
         }
 
     def state(self, backup: SpaceBackup) -> None:

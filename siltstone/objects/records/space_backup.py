@@ -21,6 +21,9 @@ Body of a record of kind 9, version 1, little-endian::
             name: text        below the folder of the keyspace
             length: u64
             crc: u32          CRC32C of its bytes
+    large: u32, and for each large value, in the order of their numbers
+        segment_id, number, length: u64
+        objects: as above, up to length
 
 The envelope is that of ``siltstone.core.records.envelope``.
 """
@@ -46,6 +49,7 @@ _U8: Final = struct.Struct("<B")
 _U32: Final = struct.Struct("<I")
 _U64: Final = struct.Struct("<Q")
 _SEGMENT: Final = struct.Struct("<QIQQQIQQQ")
+_LARGE: Final = struct.Struct("<QQQ")
 _OBJECT: Final = struct.Struct("<QI")
 
 
@@ -65,6 +69,23 @@ class SegmentCopy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LargeCopy:
+    """A large value in a backup.
+
+    Attributes:
+        segment_id: of its segment in its store, which gives it to no other.
+        number: of the value.
+        length: bytes of the segment, the sums included.
+        objects: its bytes, in order.
+    """
+
+    segment_id: int
+    number: int
+    length: int
+    objects: tuple[BackupObject, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceBackup:
     """One generation of a keyspace in a place of backups.
 
@@ -77,6 +98,7 @@ class SpaceBackup:
         next_sqn: every change below it is in the backup.
         tags: strategy of each tag.
         segments: in the order of their SQNs.
+        large: large values, in the order of their numbers.
     """
 
     store_id: bytes
@@ -87,6 +109,25 @@ class SpaceBackup:
     next_sqn: int
     tags: dict[str, Strategy]
     segments: tuple[SegmentCopy, ...]
+    large: tuple[LargeCopy, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all that it has."""
+        return sum(each.row.footer_end for each in self.segments) + sum(
+            each.length for each in self.large
+        )
+
+    @property
+    def objects(self) -> list[BackupObject]:
+        """All objects that it names."""
+        every = [each.objects for each in self.segments] + [each.objects for each in self.large]
+        return [part for parts in every for part in parts]
+
+    def copies(self) -> dict[int, tuple[BackupObject, ...]]:
+        """The objects of each segment, by its id in the store."""
+        found = {each.segment_id: each.objects for each in self.segments}
+        return found | {each.segment_id: each.objects for each in self.large}
 
 
 def encode_space_backup(backup: SpaceBackup) -> bytes:
@@ -116,11 +157,19 @@ def encode_space_backup(backup: SpaceBackup) -> bytes:
             row.as_of,
             row.kept,
         )
-        fields.put(_U32, len(each.objects))
-        for found in each.objects:
-            fields.put_text(found.name)
-            fields.put(_OBJECT, found.length, found.crc)
+        _put_objects(fields, each.objects)
+    fields.put(_U32, len(backup.large))
+    for large in backup.large:
+        fields.put(_LARGE, large.segment_id, large.number, large.length)
+        _put_objects(fields, large.objects)
     return seal(RecordKind.KEYSPACE_BACKUP, VERSION, fields.to_bytes())
+
+
+def _put_objects(fields: FieldWriter, objects: tuple[BackupObject, ...]) -> None:
+    fields.put(_U32, len(objects))
+    for found in objects:
+        fields.put_text(found.name)
+        fields.put(_OBJECT, found.length, found.crc)
 
 
 def decode_space_backup(data: Buffer, *, where: str) -> SpaceBackup:
@@ -153,6 +202,14 @@ def decode_space_backup(data: Buffer, *, where: str) -> SpaceBackup:
         if not last < row.first_sqn <= row.last_sqn < next_sqn:
             raise fields.damage("value segments of a backup contradict one another")
         last = row.last_sqn
+    (count,) = fields.take(_U32)
+    large = []
+    for _ in range(count):
+        segment_id, number, length = fields.take(_LARGE)
+        objects = _take_objects(fields, length)
+        large.append(
+            LargeCopy(segment_id=segment_id, number=number, length=length, objects=objects)
+        )
     fields.finish()
     return SpaceBackup(
         store_id=store_id,
@@ -163,20 +220,14 @@ def decode_space_backup(data: Buffer, *, where: str) -> SpaceBackup:
         next_sqn=next_sqn,
         tags=tags,
         segments=tuple(segments),
+        large=tuple(large),
     )
 
 
 def _take_segment(fields: FieldReader) -> SegmentCopy:
     numbers = fields.take(_SEGMENT)
     segment_id, number, first_sqn, last_sqn, length, records, footer_end, as_of, kept = numbers
-    (count,) = fields.take(_U32)
-    objects = []
-    for _ in range(count):
-        name = fields.take_text()
-        size, crc = fields.take(_OBJECT)
-        objects.append(BackupObject(name=name, length=size, crc=crc))
-    if sum(each.length for each in objects) != footer_end:
-        raise fields.damage("objects of a backup do not make their value segment")
+    objects = _take_objects(fields, footer_end)
     row = ManifestRow(
         number=number,
         status=ValueStatus.SEALED,
@@ -188,4 +239,17 @@ def _take_segment(fields: FieldReader) -> SegmentCopy:
         as_of=as_of,
         kept=kept,
     )
-    return SegmentCopy(segment_id=segment_id, row=row, objects=tuple(objects))
+    return SegmentCopy(segment_id=segment_id, row=row, objects=objects)
+
+
+def _take_objects(fields: FieldReader, length: int) -> tuple[BackupObject, ...]:
+    """The objects that are a segment of ``length`` bytes."""
+    (count,) = fields.take(_U32)
+    objects = []
+    for _ in range(count):
+        name = fields.take_text()
+        size, crc = fields.take(_OBJECT)
+        objects.append(BackupObject(name=name, length=size, crc=crc))
+    if sum(each.length for each in objects) != length:
+        raise fields.damage("objects of a backup do not make their segment")
+    return tuple(objects)

@@ -54,6 +54,7 @@ from siltstone.objects.records.rebuild_rows import (
     is_rebuild,
 )
 from siltstone.objects.records.space_backup import (
+    LargeCopy,
     SegmentCopy,
     SpaceBackup,
     decode_space_backup,
@@ -313,12 +314,20 @@ def test_the_page_shows_a_backup() -> None:
 
 
 def test_a_backup_that_is_damaged_or_contradicts_itself_is_refused() -> None:
-    raw = encode_space_backup(BACKUP)
+    part = BackupObject(name="values/0000000000000016.0-9", length=9, crc=7)
+    large = LargeCopy(segment_id=22, number=2, length=9, objects=(part,))
+    record = replace(BACKUP, large=(large,))
+    raw = encode_space_backup(record)
+    assert decode_space_backup(raw, where="place") == record
     for position in range(len(raw)):
         wrong = bytearray(raw)
         wrong[position] ^= 0x10
         with pytest.raises((CorruptDataError, FormatError)):
             decode_space_backup(bytes(wrong), where="place")
+    with pytest.raises(CorruptDataError):
+        decode_space_backup(
+            encode_space_backup(replace(BACKUP, large=(replace(large, length=10),))), where="place"
+        )
     (copy,) = BACKUP.segments
     for segments, next_sqn in (
         ((copy, copy), 300),
