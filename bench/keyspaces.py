@@ -23,6 +23,7 @@ import siltstone
 from bench.bare_pipeline import BarePipeline, PlainFile
 from bench.figure import MIB, MICROSECONDS, PER_SECOND, Figure, Unit, alternate
 from bench.keyspace_differences import differences_of_keyspaces
+from bench.keyspace_rebuilds import rebuilds
 from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
 from siltstone import objects
 from siltstone.objects import AsyncKeyspace
@@ -43,13 +44,14 @@ Measure = Callable[[], float]
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Measure puts, reads, a fold, a compaction and a comparison."""
+    """Measure puts, reads, a fold, a compaction, a comparison and a rebuild."""
     print("NOT MEASURED: leveled, which needs Erlang", file=sys.stderr, flush=True)
     return [
         *_puts(workshop),
         *_reads(workshop),
         *_compaction(workshop),
         *differences_of_keyspaces(workshop),
+        *rebuilds(workshop),
     ]
 
 

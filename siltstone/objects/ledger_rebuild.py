@@ -20,7 +20,7 @@ from siltstone.objects.evaluation import LedgerRow, rows_between
 from siltstone.objects.ledger import Ledger
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import ObjectHead
-from siltstone.objects.rebuild_plan import Recalc, head_of, with_number
+from siltstone.objects.rebuild_plan import Recalc, head_of, record_length, with_number
 from siltstone.objects.rebuild_report import RebuildReport, doubtful_objects
 from siltstone.objects.rebuild_step import RebuildStep
 from siltstone.objects.records.footer import key_hash
@@ -194,9 +194,9 @@ class LedgerRebuild:
         heads: dict[ObjectKey, Head | None] = {}
         clock_s = self._store.environment.time()
         seen_ms = now.seen_ms
-        number = start
+        number, last = start, (now.sqn, now.seen_ms)
         for number in range(start, min(start + COMMIT_COUNT, len(found))):
-            offset, _, header = found[number]
+            offset, raw, header = found[number]
             key = header.key
             strategy = self._tags.get(key.tag)
             if strategy is None:
@@ -207,7 +207,8 @@ class LedgerRebuild:
             old = heads[key] if key in heads else await self._ledger.head(key)
             # What expired by the time of any record stays so, whatever the clock says by now.
             seen_ms = max(seen_ms, header.modified_ms)
-            new = head_of(header, row.number, offset, max(clock_s, seen_ms / 1000))
+            place = (row.number, offset, record_length(header, len(raw)))
+            new = head_of(header, place, max(clock_s, seen_ms / 1000))
             if new is not None and strategy is Strategy.RECALC:
                 new = new._replace(entries=())
             rows, size = rows_between(key, old, new) if old or new else ([], 0)
@@ -218,7 +219,7 @@ class LedgerRebuild:
             if self._doubts and (hashed := key_hash(key)) in self._doubts:
                 del self._doubts[hashed]
                 step.remove(doubtful_key(hashed))
-            step.now = replace(step.now, sqn=header.sqn, seen_ms=seen_ms)
+            last = (header.sqn, seen_ms)
             if header.large is not None:
                 # A number that was deleted long ago is still not free: rows below say it is dead.
                 step.now = with_number(step.now, header.large.number)
@@ -227,6 +228,7 @@ class LedgerRebuild:
                 await asyncio.sleep(0)
         else:
             number += 1
+        step.now = replace(step.now, sqn=last[0], seen_ms=last[1])
         return step, number
 
     def _gap(self, row: ManifestRow, gap: HeaderGap, now: Rebuild) -> RebuildStep:

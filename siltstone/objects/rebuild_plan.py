@@ -12,6 +12,7 @@ from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.object_views import ObjectHead
 from siltstone.objects.records.footer import HeaderNote, encode_footer
 from siltstone.objects.records.head import Head
+from siltstone.objects.records.large_place import SUM_BYTES
 from siltstone.objects.records.rebuild_rows import Rebuild
 from siltstone.objects.records.space_rows import (
     ManifestRow,
@@ -52,23 +53,29 @@ def check_recalc(space: Space, recalc: Mapping[str, Recalc]) -> None:
         raise UnsupportedError(f"the strategy of the tag {tag!r} is not recalc: it has no function")
 
 
-def head_of(header: RecordHeader, number: int, offset: int, now_s: float) -> Head | None:
+def record_length(header: RecordHeader, raw_length: int) -> int:
+    """Bytes of a record whose header has so many; the header itself has to add them up."""
+    return raw_length + header.stored + SUM_BYTES if header.has_value else raw_length
+
+
+def head_of(header: RecordHeader, place: tuple[int, int, int], now_s: float) -> Head | None:
     """The head that a record gives its object; ``None`` when the object is absent after it.
 
     Args:
         header: of the record.
-        number: of the value segment with the record.
-        offset: where the record begins in it.
+        place: number of the value segment with the record, where the record begins in it, and how
+            long it is, in bytes.
         now_s: by which objects have expired, seconds since 1970.
     """
     if header.kind is not ValueKind.STANDARD:
         return None
+    number, offset, length = place
     head = Head(
         sqn=header.sqn,
         previous=header.previous,
         number=number,
         offset=offset,
-        length=header.record_length,
+        length=length,
         size=header.size,
         value_hash=header.value_hash,
         modified_ms=header.modified_ms,

@@ -38,7 +38,7 @@ from siltstone.objects.records.rebuild_rows import (
     encode_rebuild,
     is_rebuild,
 )
-from siltstone.objects.records.space_backup import LargeCopy, SegmentCopy, SpaceBackup
+from siltstone.objects.records.space_backup import CopiedSegment, LargeCopy, SpaceBackup
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     Space,
@@ -150,7 +150,7 @@ class _Restoring:
         now = decode_rebuild(found.value, where=self._names.name)
         if now.phase is not RebuildPhase.VALUES:
             return
-        wanted: list[tuple[str, SegmentCopy | LargeCopy]] = [
+        wanted: list[tuple[str, CopiedSegment | LargeCopy]] = [
             (self._names.value_segment(each.row.number), each) for each in self._backup.segments
         ]
         wanted += [(self._names.large_segment(each.number), each) for each in self._backup.large]
@@ -173,7 +173,9 @@ class _Restoring:
         operations.append(Put(ledger, STATE, encode_rebuild(records)))
         await self._store.commit(operations, [VersionIs(ledger, STATE, found.version)])
 
-    async def _import(self, target: ImportTarget, copy: SegmentCopy | LargeCopy, name: str) -> None:
+    async def _import(
+        self, target: ImportTarget, copy: CopiedSegment | LargeCopy, name: str
+    ) -> None:
         """Import a segment, its bytes compared with their sums."""
         run = partial(self._store.environment.run_blocking, _POOL)
         session = f"{name} {self._store.environment.uuid().hex()}"
@@ -184,7 +186,7 @@ class _Restoring:
                 data = await run(partial(self._place.read, each))
                 await run(partial(writer.write, data))
             chunks = await run(writer.finish)
-            is_compacted = isinstance(copy, SegmentCopy) and copy.row.as_of
+            is_compacted = isinstance(copy, CopiedSegment) and copy.row.as_of
             attributes = {FATE_ATTRIBUTE: SegmentFate.NAMED.value} if is_compacted else {}
             output = ImportOutput(segment=name, chunks=chunks, attributes=attributes)
             await self._store.commit_import(ticket, [output])

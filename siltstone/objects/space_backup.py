@@ -28,7 +28,7 @@ from siltstone.objects.records.keys import (
     large_prefix,
 )
 from siltstone.objects.records.large_row import decode_large_row
-from siltstone.objects.records.space_backup import LargeCopy, SegmentCopy, SpaceBackup
+from siltstone.objects.records.space_backup import CopiedSegment, LargeCopy, SpaceBackup
 from siltstone.objects.records.space_rows import ManifestRow, ValueStatus, decode_state
 from siltstone.objects.space_place import VALUES, SpacePlace, folder_of
 from siltstone.store.admin.place_objects import check_no_store, put
@@ -199,10 +199,10 @@ class _Copying:
                     found.append(decode_large_key(row_key)[1])
         return sorted(found)
 
-    async def _segment(self, row: ManifestRow, known: Known) -> SegmentCopy:
+    async def _segment(self, row: ManifestRow, known: Known) -> CopiedSegment:
         name = self._parts.names.value_segment(row.number)
         segment_id, objects = await self._copied_segment(name, row.footer_end, known)
-        return SegmentCopy(segment_id=segment_id, row=row, objects=objects)
+        return CopiedSegment(segment_id=segment_id, row=row, objects=objects)
 
     async def _large(self, number: int, known: Known) -> LargeCopy:
         name = self._parts.names.large_segment(number)

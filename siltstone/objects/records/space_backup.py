@@ -54,7 +54,7 @@ _OBJECT: Final = struct.Struct("<QI")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentCopy:
+class CopiedSegment:
     """A value segment in a backup.
 
     Attributes:
@@ -108,7 +108,7 @@ class SpaceBackup:
     keyspace: str
     next_sqn: int
     tags: dict[str, Strategy]
-    segments: tuple[SegmentCopy, ...]
+    segments: tuple[CopiedSegment, ...]
     large: tuple[LargeCopy, ...] = ()
 
     @property
@@ -224,7 +224,7 @@ def decode_space_backup(data: Buffer, *, where: str) -> SpaceBackup:
     )
 
 
-def _take_segment(fields: FieldReader) -> SegmentCopy:
+def _take_segment(fields: FieldReader) -> CopiedSegment:
     numbers = fields.take(_SEGMENT)
     segment_id, number, first_sqn, last_sqn, length, records, footer_end, as_of, kept = numbers
     objects = _take_objects(fields, footer_end)
@@ -239,7 +239,7 @@ def _take_segment(fields: FieldReader) -> SegmentCopy:
         as_of=as_of,
         kept=kept,
     )
-    return SegmentCopy(segment_id=segment_id, row=row, objects=objects)
+    return CopiedSegment(segment_id=segment_id, row=row, objects=objects)
 
 
 def _take_objects(fields: FieldReader, length: int) -> tuple[BackupObject, ...]:

@@ -54,8 +54,8 @@ from siltstone.objects.records.rebuild_rows import (
     is_rebuild,
 )
 from siltstone.objects.records.space_backup import (
+    CopiedSegment,
     LargeCopy,
-    SegmentCopy,
     SpaceBackup,
     decode_space_backup,
     encode_space_backup,
@@ -287,7 +287,7 @@ BACKUP = SpaceBackup(
     next_sqn=300,
     tags={"o": Strategy.RECOVR},
     segments=(
-        SegmentCopy(
+        CopiedSegment(
             segment_id=21,
             row=ManifestRow(
                 number=1,
