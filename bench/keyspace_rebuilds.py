@@ -13,6 +13,7 @@ from bench.workshop import Loop, Workshop, async_store, in_flight, seconds_of
 from siltstone import objects
 from siltstone.objects import AsyncKeyspace, sure_headers
 from siltstone.store.handles.async_segment import AsyncSegment
+from siltstone.store.handles.self_checked import read_checked
 
 VALUE_BYTES = 8 * 1024
 WIDTH = 1_000
@@ -77,7 +78,7 @@ async def _count(keyspace: AsyncKeyspace) -> int:
 def _counted_reads() -> Iterator[list[int]]:
     """Note the bytes of each read of a value segment until the end of the block."""
     read: list[int] = []
-    plain, checked = AsyncSegment.read, sure_headers.read_checked
+    plain = AsyncSegment.read
 
     async def counted(self: AsyncSegment, offset: Any, length: Any) -> bytes:
         read.append(int(length))
@@ -85,7 +86,7 @@ def _counted_reads() -> Iterator[list[int]]:
 
     async def counted_checked(segment: AsyncSegment, offset: int, length: int, check: Any) -> Any:
         read.append(length)
-        return await checked(segment, offset, length, check)
+        return await read_checked(segment, offset, length, check)
 
     setattr(AsyncSegment, "read", counted)  # noqa: B010
     setattr(sure_headers, "read_checked", counted_checked)  # noqa: B010
@@ -93,4 +94,4 @@ def _counted_reads() -> Iterator[list[int]]:
         yield read
     finally:
         setattr(AsyncSegment, "read", plain)  # noqa: B010
-        setattr(sure_headers, "read_checked", checked)  # noqa: B010
+        setattr(sure_headers, "read_checked", read_checked)  # noqa: B010

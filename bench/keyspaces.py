@@ -11,7 +11,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -22,8 +22,12 @@ import rocksdict
 import siltstone
 from bench.bare_pipeline import BarePipeline, PlainFile
 from bench.figure import MIB, MICROSECONDS, PER_SECOND, Figure, Unit, alternate
+from bench.keyspace_bounds import BareCommits, lmdb_batches, rows_of
+from bench.keyspace_child import index_of
 from bench.keyspace_differences import differences_of_keyspaces
+from bench.keyspace_lives import after_a_kill, from_a_bucket
 from bench.keyspace_rebuilds import rebuilds
+from bench.peers import optional
 from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
 from siltstone import objects
 from siltstone.objects import AsyncKeyspace
@@ -35,10 +39,9 @@ MANY = (20_000, 2_000)
 READS = (10_000, 500)
 HEADS = (200_000, 2_000)
 PUT_CPU_US = 50.0
-HEADS_AIM = 150_000.0
 WRITTEN_AIM = 1.03
 PER_LIVE_BYTE = Unit(text="written a live byte", better=MIB.better)
-"""Goals of a put's processor time, of heads per second, and of what compaction writes."""
+"""Goals of a put's processor time, and of what compaction writes."""
 
 Measure = Callable[[], float]
 
@@ -49,14 +52,12 @@ def run(workshop: Workshop) -> list[Figure]:
     return [
         *_puts(workshop),
         *_reads(workshop),
+        *after_a_kill(workshop),
+        *from_a_bucket(workshop),
         *_compaction(workshop),
         *differences_of_keyspaces(workshop),
         *rebuilds(workshop),
     ]
-
-
-def _index(number: int) -> dict[str, list[str]]:
-    return {"owner": [f"user-{number % 1000}"], "day": [f"2026-01-{number % 28 + 1:02}"]}
 
 
 class _Puts:
@@ -75,7 +76,7 @@ class _Puts:
 
         def put(number: int) -> asyncio.Future[objects.PutResult]:
             at = first + number
-            return self._keyspace.put("bucket", f"key-{at:09}", self._value, index=_index(at))
+            return self._keyspace.put("bucket", f"key-{at:09}", self._value, index=index_of(at))
 
         with Stopwatch() as watch:
             self._loop(in_flight(width, total, put))
@@ -88,6 +89,7 @@ class _Puts:
 
 
 def _puts(workshop: Workshop) -> list[Figure]:
+    lmdb = optional("lmdb")
     with (
         workshop.place() as place,
         Loop() as loop,
@@ -96,7 +98,9 @@ def _puts(workshop: Workshop) -> list[Figure]:
         BarePipeline(file, loop.loop) as bare,
         _sqlite(place / "sqlite") as sqlite,
         _rocksdb(place / "rocksdb") as rocksdb,
+        ExitStack() as stack,
     ):
+        commits = BareCommits(loop, store, VALUE_BYTES, workshop.pick(*MANY))
         puts = _Puts(loop, loop(objects.create_async(store, "bench")), bare)
         figures = []
         for width, total in ((1, workshop.pick(*ALONE)), (WIDTH, workshop.pick(*MANY))):
@@ -117,10 +121,14 @@ def _puts(workshop: Workshop) -> list[Figure]:
                     partial(_rate, sqlite, few, 1),
                     None if width == 1 else 5,
                 ),
+                "commit of the same rows and bytes": (partial(commits.rate, width, total), None),
             }
             if width > 1:
                 name = "RocksDB with blob files, synced, batches of 100"
                 peers[name] = partial(_rate, rocksdb, total, 100), None
+            if width > 1 and lmdb is not None:
+                writes = stack.enter_context(lmdb_batches(lmdb, place / "lmdb", VALUE_BYTES))
+                peers["LMDB, batches of 100"] = partial(_rate, writes, total, 100), None
             measured = alternate(workshop.rounds, ours, *(each for each, _ in peers.values()))
             what = f"put {VALUE_BYTES // 1024} KiB, 2 index entries, {width:,} in flight"
             for (peer, (_, goal)), theirs in zip(peers.items(), measured[1:], strict=True):
@@ -204,7 +212,7 @@ def _rocksdb(folder: Path) -> Iterator[Write]:
 
 
 def _reads(workshop: Workshop) -> list[Figure]:
-    """Heads and values of blocking callers, at random, and all heads in order."""
+    """Heads and values of blocking callers, at random."""
     total, reads = workshop.pick(*HEADS), workshop.pick(*READS)
     with workshop.place() as place:
         path = workshop.store(place)
@@ -215,7 +223,7 @@ def _reads(workshop: Workshop) -> list[Figure]:
 
             def put(number: int) -> asyncio.Future[objects.PutResult]:
                 data = value if number < few else value[:100]
-                return made.put("bucket", f"key-{number:09}", data, index=_index(number))
+                return made.put("bucket", f"key-{number:09}", data, index=index_of(number))
 
             loop(in_flight(WIDTH, total, put))
             loop(store.flush())
@@ -254,12 +262,9 @@ def _reads(workshop: Workshop) -> list[Figure]:
                     ]
                 )
 
-            def heads() -> float:
-                return total / seconds_of(lambda: sum(1 for _ in keyspace.heads()))
-
-            ours, theirs = alternate(workshop.rounds, head, rocks_get)
+            bare_get = rows_of(opened, wanted)
+            ours, theirs, bare = alternate(workshop.rounds, head, rocks_get, bare_get)
             got, read = alternate(workshop.rounds, get, preadv)
-            (folded,) = alternate(workshop.rounds, heads)
     return [
         Figure(
             what="head, random",
@@ -270,20 +275,19 @@ def _reads(workshop: Workshop) -> list[Figure]:
             goal=0.25,
         ),
         Figure(
+            what="head, random",
+            peer="get of the row from its table",
+            unit=PER_SECOND,
+            ours=ours,
+            theirs=bare,
+        ),
+        Figure(
             what="get 8 KiB, random, flushed",
             peer="preadv",
             unit=PER_SECOND,
             ours=got,
             theirs=read,
             goal=0.3,
-        ),
-        Figure(
-            what=f"heads of {total:,} keys, in order",
-            peer="bound",
-            unit=PER_SECOND,
-            ours=folded,
-            theirs=[HEADS_AIM] * len(folded),
-            goal=1,
         ),
     ]
 
@@ -309,7 +313,7 @@ def _compaction(workshop: Workshop) -> list[Figure]:
 
         def put(number: int) -> asyncio.Future[objects.PutResult]:
             # Two puts of each key: the first of them is not needed.
-            return keyspace.put("bucket", f"key-{number // 2:09}", value, index=_index(number))
+            return keyspace.put("bucket", f"key-{number // 2:09}", value, index=index_of(number))
 
         written = []
         for _ in range(workshop.rounds):

@@ -1,0 +1,108 @@
+"""What a keyspace cannot be faster than: the same rows and bytes, without a keyspace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import siltstone
+from bench.keyspace_child import NAME, index_of
+from bench.workshop import Loop, in_flight, seconds_of
+from siltstone.container.models.segments import ChangeKeys
+from siltstone.objects.changes import object_key, put_request
+from siltstone.objects.evaluation import LedgerRow, ObjectChange, RecordPlace, evaluate
+from siltstone.objects.records.keys import head_key
+from siltstone.objects.space_names import SpaceNames
+
+BATCH_COUNT = 500
+"""Puts of 8 KiB in one frame: what a keyspace makes of a thousand in flight."""
+
+COMMITS = 2
+"""On their way at a time: one in flight, and the next one."""
+
+LMDB_BYTES = 2**33
+TABLE = "{bare}rows"
+SEGMENT = "{bare}bytes"
+
+
+class _Batch(NamedTuple):
+    data: bytes
+    rows: list[LedgerRow]
+
+
+class BareCommits:
+    """Commits of the records and rows that puts of a keyspace make, made before.
+
+    Args:
+        loop: of the store.
+        store: takes them.
+        value_bytes: of each value.
+        total: puts at most.
+    """
+
+    def __init__(
+        self, loop: Loop, store: siltstone.AsyncStore, value_bytes: int, total: int
+    ) -> None:
+        self._loop = loop
+        self._store = store
+        loop(store.create_table(TABLE))
+        loop(store.create(SEGMENT))
+        value = os.urandom(value_bytes)
+        self._changes = [_change(number, value) for number in range(total)]
+
+    def rate(self, width: int, total: int) -> float:
+        """Puts a second that these commits would be."""
+        size = 1 if width == 1 else min(total, BATCH_COUNT)
+        batches = [_joined(self._changes[first : first + size]) for first in range(0, total, size)]
+
+        async def commit(number: int) -> None:
+            data, rows = batches[number]
+            await self._store.commit([siltstone.Append(SEGMENT, data), ChangeKeys(TABLE, rows)])
+
+        work = in_flight(min(width, COMMITS), len(batches), commit)
+        return total / seconds_of(lambda: self._loop(work))
+
+
+def _change(number: int, value: bytes) -> ObjectChange:
+    key = object_key("o", "bucket", f"key-{number:09}")
+    request = put_request(key, value, index=index_of(number))
+    found = evaluate(request, None, RecordPlace(number + 1, 1, 0), 1_700_000_000_000)
+    assert isinstance(found, ObjectChange)
+    return found
+
+
+def _joined(changes: list[ObjectChange]) -> _Batch:
+    parts = [part for change in changes for part in change.parts]
+    return _Batch(b"".join(parts), [row for change in changes for row in change.rows])
+
+
+def rows_of(store: siltstone.Store, numbers: list[int]) -> Callable[[], float]:
+    """Looks up the rows of heads in their table, without a keyspace; gives rows a second."""
+    table = store.table(SpaceNames(NAME).ledger)
+    keys = [head_key(object_key("o", "bucket", f"key-{number:09}")) for number in numbers]
+    return lambda: len(keys) / seconds_of(lambda: [table.get(key) for key in keys])
+
+
+@contextmanager
+def lmdb_batches(
+    lmdb: ModuleType, folder: Path, value_bytes: int
+) -> Iterator[Callable[[range], None]]:
+    """Durable transactions of values."""
+    value = os.urandom(value_bytes)
+    numbers = count()
+    environment = lmdb.open(str(folder), map_size=LMDB_BYTES)
+
+    def write(wanted: range) -> None:
+        with environment.begin(write=True) as transaction:
+            for _ in wanted:
+                transaction.put(b"key-%09d" % next(numbers), value)
+
+    try:
+        yield write
+    finally:
+        environment.close()

@@ -1,0 +1,92 @@
+"""A keyspace in a process of its own, which is killed, or tells how much memory its folds take.
+
+``python -m bench.keyspace_child FILE fill COUNT`` prints a line when all is durable, and waits to
+be killed. ``... FILE open|fold COUNT`` prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import siltstone
+from bench.workshop import Loop, Stopwatch, async_store, in_flight, peak_mib
+from siltstone import objects
+from siltstone.objects.space_names import SpaceNames
+
+NAME = "bench"
+WIDTH = 1_000
+FOLDS = 5
+
+
+def index_of(number: int) -> dict[str, list[str]]:
+    """Two index entries of an object."""
+    return {"owner": [f"user-{number % 1000}"], "day": [f"2026-01-{number % 28 + 1:02}"]}
+
+
+def fill(file: Path, count: int) -> None:
+    """Put ``count`` objects of 100 bytes, and wait for the end."""
+    value = bytes(100)
+    with Loop() as loop, async_store(loop, file) as store:
+        keyspace = loop(objects.create_async(store, NAME))
+
+        def put(number: int) -> asyncio.Future[objects.PutResult]:
+            return keyspace.put("bucket", f"key-{number:09}", value, index=index_of(number))
+
+        loop(in_flight(WIDTH, count, put))
+        print("filled", flush=True)
+        sys.stdin.read()
+
+
+def opened(file: Path, count: int) -> dict[str, object]:
+    """Open store and keyspace, and look at the newest object."""
+    with Stopwatch() as watch:
+        store = siltstone.open(file)
+        head = objects.open(store, NAME).head("bucket", f"key-{count - 1:09}")
+    assert head is not None, "all were durable"
+    store.close()
+    return {"seconds": watch.seconds}
+
+
+def folded(file: Path, count: int) -> dict[str, object]:
+    """Go through all heads, and through their rows in the table alone."""
+    heads, scans = [], []
+    with siltstone.open(file) as store:
+        keyspace = objects.open(store, NAME)
+        ledger = store.table(SpaceNames(NAME).ledger)
+        assert list(keyspace.keys("bucket", end="key-000000100"))
+        before = _resident_mib()
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins here
+        for _ in range(FOLDS):
+            with Stopwatch() as watch:
+                size = sum(head.size for head in keyspace.heads())
+            assert size == 100 * count
+            heads.append(count / watch.seconds)
+            if len(heads) == 1:
+                memory_mib = peak_mib() - before
+            with Stopwatch() as watch:
+                assert sum(1 for _ in ledger.scan(b"\x10", b"\x11")) == count
+            scans.append(count / watch.seconds)
+    return {"heads": heads, "scans": scans, "memory_mib": memory_mib}
+
+
+def _resident_mib() -> float:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError("the kernel tells the memory of a process")
+
+
+def main() -> None:
+    """Do what the arguments say."""
+    file, verb, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    if verb == "fill":
+        fill(file, count)
+    else:
+        print(json.dumps((opened if verb == "open" else folded)(file, count)))
+
+
+if __name__ == "__main__":
+    main()
