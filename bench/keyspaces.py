@@ -37,7 +37,7 @@ ALONE = (200, 20)
 WIDTH = 1_000
 MANY = (20_000, 2_000)
 READS = (10_000, 500)
-HEADS = (200_000, 2_000)
+HEADS = (50_000, 2_000)
 PUT_CPU_US = 50.0
 WRITTEN_AIM = 1.03
 PER_LIVE_BYTE = Unit(text="written a live byte", better=MIB.better)

@@ -192,18 +192,14 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, Async
         if head is None:
             return None
         if not check:
-            return self.given(found, head)
+            self._space.checks.sample(found, head)
+            return ObjectHead(found, head)
         try:
             head = self.visible(await self._space.checks.check(found, head))
         except LostObjectError as error:
             self._parts.losses.tell(found, error)
             return None
         return None if head is None else ObjectHead(found, head)
-
-    def given(self, found: ObjectKey, head: Head) -> ObjectHead:
-        """Give a head to a caller, on any thread; one in some is compared with its record."""
-        self._space.checks.sample(found, head)
-        return ObjectHead(found, head)
 
     async def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
         """Return an object with its value, ``None`` when it is absent or has expired.
@@ -286,6 +282,22 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, Async
         if found is None or (is_reader and (before is None or before != ledger.state_now())):
             return None
         return (self.visible(found[0]),)
+
+    def view_now(self, key: ObjectKey) -> tuple[ObjectHead | None] | None:
+        """``head`` on any thread; ``None`` when only the loop can tell."""
+        self._space.check_open()
+        parts = self._space.parts
+        found = parts.ledger.row_now(key)
+        if found is None:
+            return None
+        if found[0] is None:
+            return (None,)
+        value, fields = found[0]
+        expires_s = fields[8]
+        if expires_s and parts.store.environment.time() >= expires_s:
+            return (None,)
+        self._space.checks.sample(key, value)
+        return (ObjectHead(key, value, fields),)
 
     def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
         """Return the key of an object of this keyspace. See ``SpaceParts.key_of``."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError, SiltstoneError
 from siltstone.objects.errors import LostObjectError
 from siltstone.objects.object_views import READS_MAX, lost
+from siltstone.objects.records.head import decode_head
 
 if TYPE_CHECKING:
     from siltstone.objects.records.head import Head
@@ -42,8 +43,8 @@ class HeadChecks:
         self._busy = False
         self._loop = asyncio.get_running_loop()
 
-    def sample(self, key: ObjectKey, head: Head) -> None:
-        """A head was given to a caller, on any thread: perhaps compare it, after that.
+    def sample(self, key: ObjectKey, head: Head | bytes) -> None:
+        """A head, or its row, was given to a caller, on any thread: perhaps compare it, after that.
 
         One at a time: what storage cannot keep up with is left out.
         """
@@ -55,8 +56,9 @@ class HeadChecks:
         except RuntimeError:  # the store was closed meanwhile
             return
 
-    def _start(self, key: ObjectKey, head: Head) -> None:
-        self._begin(self._compare(key, head))
+    def _start(self, key: ObjectKey, head: Head | bytes) -> None:
+        found = decode_head(head, where=f"{key}") if isinstance(head, bytes) else head
+        self._begin(self._compare(key, found))
 
     async def _compare(self, key: ObjectKey, head: Head) -> None:
         try:

@@ -131,10 +131,10 @@ class Keyspace(LivingHandle, Entries, Exchange, Folds, LargeValueVerbs):
         """
         self._loop.check_caller()
         found = self._keyspace.head_key_of(tag, bucket, key, subkey)
-        seen = None if check else self._keyspace.head_now(found)
+        seen = None if check else self._keyspace.view_now(found)
         if seen is None:
             return self._loop.run(self._keyspace.head(bucket, key, subkey, tag=tag, check=check))
-        return None if seen[0] is None else self._keyspace.given(found, seen[0])
+        return seen[0]
 
     def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
         """Return an object with its value, ``None`` when it is absent or has expired.

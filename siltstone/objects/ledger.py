@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from siltstone.objects.errors import RebuildingError
-from siltstone.objects.records.head import Head, decode_head
+from siltstone.objects.records.head import Head, HeadFields, decode_head, head_fields
 from siltstone.objects.records.keys import (
     MANIFEST,
     SPACE,
@@ -75,6 +75,21 @@ class Ledger:
     async def manifest(self) -> list[ManifestRow]:
         """The value segments, in the order of their SQNs."""
         return await manifest_of(self._table.scan, where=self._names.name)
+
+    def row_now(self, key: ObjectKey) -> tuple[tuple[bytes, HeadFields] | None] | None:
+        """What ``head_now`` finds, checked and not decoded: its row, and fields of a fixed length.
+
+        Returns:
+            ``None`` when only the store's loop can tell.
+        """
+        row_key = head_key(key)
+        found = value_of(self._table, row_key)
+        if found is None:
+            return None
+        if found[0] is None:
+            return (None,)
+        value = found[0].value
+        return ((value, head_fields(value, where=row_key.hex())),)
 
     def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
         """The head of an object, expired or not, on any thread.

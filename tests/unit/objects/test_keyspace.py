@@ -10,6 +10,7 @@ import pytest
 
 import siltstone
 from siltstone import objects
+from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ClosedError, ConditionFailedError, ReadOnlyError
 
 
@@ -44,6 +45,22 @@ def test_an_object_is_put_found_and_removed(photos: objects.Keyspace) -> None:
     assert photos.delete("2026", "a.jpg") is None
     assert photos.head("2026", "a.jpg") is None
     assert photos.get("2026", "a.jpg") is None
+
+
+def test_what_has_expired_is_absent(
+    photos: objects.Keyspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos.put("b", "short", b"v", ttl_s=100)
+    photos.put("b", "long", b"v", ttl_s=10_000)
+    head = photos.head("b", "short")
+    assert head is not None
+    assert head.expires is not None
+    monkeypatch.setattr(SystemEnvironment, "time", lambda _: float(head.expires or 0) - 1)
+    assert photos.head("b", "short") == head
+    monkeypatch.setattr(SystemEnvironment, "time", lambda _: float(head.expires or 0))
+    assert photos.head("b", "short") is None
+    assert photos.get("b", "short") is None
+    assert list(photos.keys("b")) == ["long"]
 
 
 def test_all_that_was_put_is_there_in_the_next_opening(folder: Path) -> None:
