@@ -3,12 +3,14 @@
 What must hold after each step: every verb told what the dictionary tells; heads, values, index
 entries and ends that the rows and records hold are those of the dictionary, for this owner and for
 a reader; what an owner that died was doing is there as a whole or not at all; value segments follow
-one another without gaps, and footers say what their records say.
+one another without gaps, and footers say what their records say; each large value is the segment of
+one object, and of others nothing is left after an opening.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,20 +18,33 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from siltstone.core.errors import ConditionFailedError, OutcomeUnknownError
+from siltstone.core.errors import ClosedError, ConditionFailedError, OutcomeUnknownError
 from siltstone.objects import check_async
+from siltstone.objects.batches import PutResult
+from siltstone.objects.records.keys import LargeStatus
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.value_segments import RollLimits
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
+from tests.support import inside
 from tests.support.container.container_world import World, with_settings
 from tests.support.objects.space_check import SeenSpace, look
 from tests.support.objects.space_model import REFUSED, Change, SpaceModel, ask, told
 from tests.support.objects.space_world import NAMES, SMALL, Opened, open_owner, open_reader
+from tests.support.objects.streams_to_put import left
 from tests.support.soak import share_of
 
 SETTINGS = with_settings(table_flush_age_s=2.0, flush_age_s=2.0, checkpoint_age_s=20.0)
 
-LIMITS = st.sampled_from([SMALL, RollLimits(length=400, records=2), RollLimits()])
+LARGE_VALUE = 1_501
+"""From here on values are segments of their own, except where limits are those of applications."""
+
+LIMITS = st.sampled_from(
+    [
+        replace(SMALL, value=LARGE_VALUE - 1, piece=400),
+        RollLimits(length=400, records=2, value=LARGE_VALUE - 1, piece=2_000),
+        RollLimits(),
+    ]
+)
 
 keys = st.tuples(
     st.sampled_from(["o", "o", "x"]),
@@ -61,6 +76,12 @@ deletes = st.builds(
     Change, key=keys, condition=st.sampled_from(["any", "any", "absent", "right", "wrong"])
 )
 changes = st.one_of(puts, puts, spec_puts, deletes)
+large_puts = st.builds(
+    replace,
+    st.one_of(puts, spec_puts),
+    value=st.sampled_from([LARGE_VALUE, 1_999, 2_000, 5_000]).map(lambda n: b"large" * (n // 5)),
+    stream=st.booleans(),
+)
 
 
 class KeyspaceMachine(RuleBasedStateMachine):
@@ -139,8 +160,78 @@ class KeyspaceMachine(RuleBasedStateMachine):
             self.model = before
         self.run(self.check())
 
+    @rule(change=large_puts)
+    def put_large(self, change: Change) -> None:
+        """It takes effect when its bytes are there, so nothing else is asked for meanwhile."""
+
+        async def work() -> None:
+            now_s = self.now_s
+            arguments = self.model.arguments(change, now_s)
+            results = await asyncio.gather(
+                ask(self.keyspace, change, arguments), return_exceptions=True
+            )
+            assert self.now_s == now_s, "nothing takes time here"
+            assert [self.heard(each) for each in results] == [self.model.apply(change, now_s)]
+
+        self.run(work())
+        self.run(self.check())
+
+    @rule(change=large_puts, number=st.integers(1, 9), applied=st.booleans())
+    def unknown_large(self, change: Change, number: int, applied: bool) -> None:
+        """The log fails at one of the steps: the change took place or not."""
+        before, after = self.model.copy(), self.model
+
+        async def work() -> object:
+            arguments = after.arguments(change, self.now_s)
+            self.plan.fail("append", number, applied=applied)
+            future = ask(self.keyspace, change, arguments)
+            after.apply(change, self.now_s)
+            return (await asyncio.gather(future, return_exceptions=True))[0]
+
+        result: object = self.run(work())
+        self.plan.faults.clear()
+        self.run(self.reopened())
+        seen: SeenSpace = self.run(look(self.opened.store, NAMES))
+        is_told = isinstance(result, (PutResult, ConditionFailedError))
+        assert is_told or isinstance(result, (OutcomeUnknownError, ClosedError)), result
+        if isinstance(result, ClosedError) or (not is_told and after.differs(seen, self.now_s)):
+            self.model = before
+        self.run(self.check())
+
+    @rule(change=large_puts, steps=st.integers(0, 80), index=st.booleans())
+    def die_uploading(self, change: Change, steps: int, index: bool) -> None:
+        """The process dies while a large value is on its way: it is there as a whole or not."""
+        before, after = self.model.copy(), self.model
+
+        async def work() -> bool:
+            now_s = self.now_s
+            putting: asyncio.Future[object] = asyncio.ensure_future(
+                ask(self.keyspace, change, after.arguments(change, now_s))
+            )
+            after.apply(change, now_s)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            done = putting.done()
+            await self.opened.die(keep_index=index)
+            putting.cancel()
+            await asyncio.gather(putting, return_exceptions=True)
+            await self.open(takeover=True)
+            await self.open_space()
+            return done
+
+        done = self.run(work())
+        seen = self.run(look(self.opened.store, NAMES))
+        assert self.run(left(inside.open_space(self.keyspace)))[0] <= {LargeStatus.LIVE}
+        if not done and after.differs(seen, self.now_s):
+            self.model = before
+        self.run(self.check())
+
     async def reopened(self) -> None:
-        """Wait until the store has opened its container again."""
+        """Wait until the store has opened its container again.
+
+        It may have failed just now, by an append of its own, and not know that yet.
+        """
+        await self.world.environment.sleep(0.01)
         for _ in range(100):
             if self.opened.store.stats()[0].error is None:
                 return
@@ -260,6 +351,7 @@ class KeyspaceMachine(RuleBasedStateMachine):
         await self.open()
         await self.open_space()
         await self.check()
+        assert (await left(inside.open_space(self.keyspace)))[0] <= {LargeStatus.LIVE}
         await self.opened.store.close()
 
 

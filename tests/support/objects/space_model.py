@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
@@ -28,6 +29,7 @@ class Change:
         specs: changes of the set, in order.
         ttl_s: seconds until it expires; ``None`` for never.
         condition: ``any``, ``absent``, ``right`` (the SQN that it has) or ``wrong`` (another one).
+        stream: whether the value is a stream.
     """
 
     key: tuple[str, str, str]
@@ -37,6 +39,7 @@ class Change:
     specs: tuple[tuple[str, str, str], ...] = ()
     ttl_s: int | None = None
     condition: str = "any"
+    stream: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ def _names(key: ObjectKey) -> tuple[str, str, str]:
 
 
 def ask(keyspace: AsyncKeyspace, change: Change, arguments: dict[str, Any]) -> Any:
-    """Call the verb of a change; returns its future."""
+    """Call the verb of a change; returns its future, or a coroutine if it is of a stream."""
     tag, bucket, key = change.key
     if change.value is None:
         return keyspace.delete(bucket, key, tag=tag, **arguments)
@@ -150,10 +153,11 @@ def ask(keyspace: AsyncKeyspace, change: Change, arguments: dict[str, Any]) -> A
         index = {}
         for name, term in change.index:
             index.setdefault(name, []).append(term)
-    return keyspace.put(
+    put: Any = keyspace.put_from if change.stream else keyspace.put
+    return put(
         bucket,
         key,
-        change.value,
+        io.BytesIO(change.value) if change.stream else change.value,
         tag=tag,
         metadata=change.metadata,
         index=index,
