@@ -39,6 +39,7 @@ async def some_to_compact(life: CompactionLife, plan: FaultPlan | None = None) -
     await life.change([(("o", "ends"), b"e" * 50, 20), (("x", "kept"), b"x" * 100, None)])
     for number in range(6):
         await life.change([(("o", f"k{key}"), b"%d" % number * 80, None) for key in (1, 2, 5)])
+        await life.change([(("o", f"large{number % 2}"), b"%d" % number * 2_000, None)])
     await life.change([(("o", "k0"), None, None), (("x", "kept"), b"y", None)])
     await life.change([(("o", "last"), b"%d" % number * 40, None) for number in range(14)])
     await life.world.environment.sleep(60)

@@ -1,11 +1,12 @@
 """Every call that a keyspace makes meets every fault.
 
 What may fail: one call to long-term storage or the log, while a keyspace is made, opened, changed,
-destroyed, or rolls its value segments: refused; lost; applied with its reply lost; applied by half;
-answered too late; no room; or the process dies before the call or after it. What must hold: what
-was told to be done is there; what was told to have failed is not, unless its outcome is unknown;
-of what is unknown a beginning is there; head, index and value of a change are there together or not
-at all; the same process, or the next one, goes on; each full value segment gets its footer.
+destroyed, takes large values, or rolls its value segments: refused; lost; applied with its reply
+lost; applied by half; answered too late; no room; or the process dies before the call or after it.
+What must hold: what was told to be done is there; what was told to have failed is not, unless its
+outcome is unknown; of what is unknown a beginning is there; head, index and value of a change are
+there together or not at all; the same process, or the next one, goes on; each full value segment
+gets its footer; of large values that no object has, nothing is left in the end.
 """
 
 from __future__ import annotations
@@ -83,6 +84,13 @@ async def destroy(life: SpaceLife) -> None:
     await make(life)
 
 
+async def upload(life: SpaceLife) -> None:
+    """Large values that replace one another, and that small ones replace."""
+    for _ in range(3):
+        await life.upload()
+    await life.burst(4)
+
+
 OPERATIONS = {
     "change": SpaceOperation(some_objects, change),
     "destroy": SpaceOperation(some_objects, destroy),
@@ -90,6 +98,7 @@ OPERATIONS = {
     "make": SpaceOperation(nothing, make),
     "reopen": SpaceOperation(some_objects, reopen),
     "roll": SpaceOperation(an_empty_one, roll),
+    "upload": SpaceOperation(some_objects, upload),
 }
 
 

@@ -3,8 +3,9 @@
 What must hold after each step: heads and values are those of the dictionary, and so is what the
 records alone give; SQNs of the manifest are in order, each record is there once. What must hold of
 a snapshot, whatever was changed and compacted since: it is the dictionary as it was, in both
-orders. What must hold after an opening: no value segment lies there that no row names. What must
-hold after a rebuild, also of a ledger that is gone: its rows are those of before.
+orders. What must hold after an opening: no value segment lies there that no row names, and no large
+value that no object has. What must hold after a rebuild, also of a ledger that is gone: its rows
+are those of before.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ STEPS = 30
 SNAPSHOTS_MAX = 5
 
 keys = st.tuples(st.sampled_from(["o", "o", "o", "x"]), st.sampled_from("abcdefghij"))
-values = st.none() | st.binary(min_size=1, max_size=1).map(lambda one: one * (1 + one[0]))
+values = st.one_of(
+    st.none(),
+    st.binary(min_size=1, max_size=1).map(lambda one: one * (1 + one[0])),
+    st.sampled_from([b"large" * 400, b"large" * 800]),
+)
 ttls = st.sampled_from([None, None, None, 1, 30, 90])
 changes = st.lists(st.tuples(keys, values, ttls), min_size=1, max_size=12)
 

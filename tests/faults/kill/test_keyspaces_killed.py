@@ -1,11 +1,11 @@
 """A keyspace under kill -9.
 
 What may fail: the owner's process is killed at any instant, again and again: of batches, rolls,
-footers, value compactions, deletes of segments, or its opening.
+footers, uploads of large values, value compactions, deletes of segments, or its opening.
 What may not fail: the machine: what the kernel has taken stays.
 What must hold: each change that was acknowledged is there, with its SQN; one that was not is there
 as a whole or not at all; rows, records, manifest and footers fit together, and records alone give
-the same.
+the same; in the end nothing is left of large values that no object has.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ import pytest
 import siltstone
 from siltstone import objects
 from siltstone.objects.open_space import open_space
-from siltstone.objects.records.keys import ObjectKey
+from siltstone.objects.records.keys import LargeStatus, ObjectKey
 from siltstone.store.opening import open_async_store
 from tests.support.kill.keyspace_child import LIMITS, NAMES, Work, removes, value_of
 from tests.support.kill.nursery import Nursery
 from tests.support.memory_folder import folder_in_memory
 from tests.support.objects.space_check import SeenObject, look
+from tests.support.objects.streams_to_put import left
 from tests.support.objects.value_replay import replay
 from tests.support.soak import share_of
 
@@ -93,6 +94,12 @@ async def dropped(folder: Path) -> int:
     return max(found.records, default=0) - len(found.records)
 
 
+async def left_in(folder: Path) -> set[LargeStatus]:
+    """How far the large values are once an owner has opened the keyspace."""
+    async with await open_async_store(folder) as store:
+        return (await left(await open_space(store, NAMES)))[0]
+
+
 def kill_rounds(
     nursery: Nursery, folder: Path, seed: int, rounds: int, seconds: float, *, compacts: bool
 ) -> None:
@@ -118,6 +125,7 @@ def kill_rounds(
             raise
     assert min(heard.numbers) > rounds, "the writers worked"
     assert (asyncio.run(dropped(folder)) > 0) == compacts
+    assert asyncio.run(left_in(folder)) <= {LargeStatus.LIVE}
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ line of JSON on a pipe, by one ``write``.
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -24,7 +25,7 @@ for late in ("siltstone.bindings.nfs.plugin", "siltstone.tier1.file.plugin"):
 
 NAMES = space_names("killed")
 BUCKET = "b"
-LIMITS = RollLimits(length=1_500, records=7)
+LIMITS = RollLimits(length=1_500, records=7, value=1_000, piece=300)
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,13 @@ def removes(number: int) -> bool:
 
 def value_of(writer: int, number: int) -> bytes:
     """The value that a writer puts."""
-    return f"{writer} {number} ".encode() + bytes(37 * (number % 11))
+    length = 2_000 if is_large(number) else 37 * (number % 11)
+    return f"{writer} {number} ".encode() + bytes(length)
+
+
+def is_large(number: int) -> bool:
+    """Whether the value of this number is a segment of its own, and put as a stream."""
+    return number % 4 == 1
 
 
 def report(pipe: int, *facts: Any) -> None:
@@ -68,7 +75,12 @@ async def write(photos: AsyncKeyspace, writer: int, number: int, pipe: int) -> N
             sqn = await photos.delete(BUCKET, key)
         else:
             index = {"number": [str(number)]}
-            sqn = (await photos.put(BUCKET, key, value_of(writer, number), index=index)).sqn
+            value = value_of(writer, number)
+            if is_large(number):
+                put = await photos.put_from(BUCKET, key, io.BytesIO(value), index=index)
+            else:
+                put = await photos.put(BUCKET, key, value, index=index)
+            sqn = put.sqn
         report(pipe, "a", writer, number, sqn)
         number += 1
 

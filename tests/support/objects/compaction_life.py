@@ -14,7 +14,7 @@ from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.rebuild_space import rebuild_space
-from siltstone.objects.records.keys import MANIFEST, TASK
+from siltstone.objects.records.keys import MANIFEST, TASK, LargeStatus
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.value_compaction import CompactionReport
 from siltstone.store.handles.import_writer import ImportTarget
@@ -22,7 +22,8 @@ from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from tests.support import inside
 from tests.support.container.container_world import World
 from tests.support.objects.rebuilt import as_rebuilt, raw_rows
-from tests.support.objects.space_world import NAMES, TAGS, Opened, open_owner
+from tests.support.objects.space_world import NAMES, SMALL, TAGS, Opened, open_owner
+from tests.support.objects.streams_to_put import left
 from tests.support.objects.value_replay import Replayed, lying, replay
 
 BUCKET = "b"
@@ -106,7 +107,7 @@ class CompactionLife:
         self.keyspace = await self.opened.keyspace()
 
     async def change(self, changes: list[tuple[Key, bytes | None, int | None]]) -> None:
-        """Put values, or delete where there is none, all on their way at once."""
+        """Put values, or delete where there is none, all on their way at once but large values."""
         assert self.keyspace is not None
         begun_s = self.now_s
         futures: list[asyncio.Future[object]] = []
@@ -117,8 +118,13 @@ class CompactionLife:
                 continue
             ends_s = 0 if ttl_s is None else ceil(begun_s) + ttl_s
             self.model[tag, key] = Stored(value, ends_s)
+            is_large = len(value) > SMALL.value
+            if is_large:  # it would take effect after what comes next
+                await asyncio.gather(*futures)
             put = self.keyspace.put(BUCKET, key, value, tag=tag, ttl_s=ttl_s)
             futures.append(asyncio.ensure_future(put))
+            if is_large:
+                await put
         await asyncio.gather(*futures)
         for (tag, key), stored in list(self.model.items()):
             head = await self.keyspace.head(BUCKET, key, tag=tag)
@@ -222,6 +228,10 @@ class CompactionLife:
 
 
 async def check_lying(space: OpenSpace, seen: Replayed) -> None:
-    """No value segment lies there but those that rows name, and the one of a roll that failed."""
+    """No segment lies there but those that rows name, and the one of a roll that failed.
+
+    Of large values those of objects are there, and no others.
+    """
+    assert (await left(space))[0] <= {LargeStatus.LIVE}
     extra = await lying(space) - {row.number for row in seen.rows} - seen.tasks
     assert extra <= {seen.next_number}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -18,12 +18,15 @@ from siltstone.core.errors import (
 )
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.errors import KeyspaceExistsError
+from siltstone.objects.records.keys import LargeStatus
 from siltstone.objects.records.space_rows import ValueStatus
+from tests.support import inside
 from tests.support.container.container_world import World, world
 from tests.support.faults.failing_calls import SETTINGS, Faults, fates_of, run_watched
 from tests.support.objects.space_check import SeenSpace, look
 from tests.support.objects.space_model import REFUSED, Change, SpaceModel, ask, told
 from tests.support.objects.space_world import NAMES, Opened, open_owner, open_reader
+from tests.support.objects.streams_to_put import left
 from tests.support.soak import shared
 
 ATTEMPTS_MAX = 12
@@ -135,10 +138,19 @@ class SpaceLife:
             self.opened = self.keyspace = None
         await self.open_space()
 
+    async def upload(self) -> None:
+        """Put a large value, and see what came of it."""
+        value = self.chance.randbytes(self.chance.choice([1_600, 4_000]))
+        wanted = replace(self.some_change(), value=value, stream=self.chance.random() < 0.5)
+        await self.ask_for([wanted])
+
     async def burst(self, count: int) -> None:
         """Ask for many changes at once, and see what came of them."""
+        await self.ask_for([self.some_change() for _ in range(count)])
+
+    async def ask_for(self, changes: list[Change]) -> None:
+        """Ask for changes at once, and see what came of them."""
         keyspace = await self.open_space()
-        changes = [self.some_change() for _ in range(count)]
         futures = [ask(keyspace, change, self.arguments(change)) for change in changes]
         results = await asyncio.gather(*futures, return_exceptions=True)
         for result in results:
@@ -186,6 +198,8 @@ class SpaceLife:
         await self.world.environment.sleep(200)
         seen = await self.same()
         assert {row.status for row in seen.manifest[:-1]} <= {ValueStatus.SEALED}
+        space = inside.open_space(await self.open_space())
+        assert (await left(space))[0] <= {LargeStatus.LIVE}
         reader = await open_reader(self.world)
         await reader.keyspace()
         now_s = self.world.environment.time()

@@ -25,8 +25,8 @@ from tests.support.container.container_world import Owner, World
 
 NAMES = space_names("photos")
 
-SMALL = RollLimits(length=1_000, records=5)
-"""So segments roll all the time."""
+SMALL = RollLimits(length=1_000, records=5, value=1_500, piece=400)
+"""So segments roll all the time, and a value over 1,500 bytes is a segment of its own."""
 
 TAGS = {"o": Strategy.RECOVR, "x": Strategy.RETAIN}
 
