@@ -10,6 +10,7 @@ from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.objects.async_folds import AsyncFolds
 from siltstone.objects.changes import STANDARD, Name
 from siltstone.objects.object_views import ObjectHead, StoredObject
+from siltstone.objects.open_value import AsyncOpenValue, open_value
 from siltstone.store.handles.unpicklable import LivingHandle
 
 if TYPE_CHECKING:
@@ -52,6 +53,21 @@ class AsyncKeyspaceSnapshot(LivingHandle, AsyncClosing, AsyncFolds):
         found = self._parts.key_of(tag, bucket, key)
         head = await self._taken.head(found)
         return None if head is None else await self._taken.read((found, head))
+
+    async def open_value(
+        self, bucket: Name, key: Name, *, tag: str = STANDARD
+    ) -> AsyncOpenValue | None:
+        """Return what reads the value that an object had by parts, also after this has ended.
+
+        See ``AsyncKeyspace.open_value``.
+        """
+        found = self._parts.key_of(tag, bucket, key)
+        return await open_value(
+            self._parts,
+            found,
+            lambda: self._taken.head(found),
+            lambda head: self._taken.read((found, head)),
+        )
 
     @property
     def _parts(self) -> SpaceParts:

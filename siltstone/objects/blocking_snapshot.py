@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from siltstone.core.closed_on_exit import Closing
 from siltstone.core.errors import ClosedError
 from siltstone.objects.blocking_folds import Folds
+from siltstone.objects.blocking_large import OpenValue
 from siltstone.objects.changes import STANDARD, Name
 from siltstone.objects.object_views import ObjectHead, StoredObject
 from siltstone.store.blocking.background_loop import BackgroundLoop
@@ -46,3 +47,8 @@ class KeyspaceSnapshot(LivingHandle, Closing, Folds):
     def get(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> StoredObject | None:
         """Return an object with its value. See ``AsyncKeyspace.get``."""
         return self._loop.run(self._snapshot.get(bucket, key, tag=tag))
+
+    def open_value(self, bucket: Name, key: Name, *, tag: str = STANDARD) -> OpenValue | None:
+        """Return the value that an object had as a file. See ``AsyncKeyspaceSnapshot``."""
+        value = self._loop.run(self._snapshot.open_value(bucket, key, tag=tag))
+        return None if value is None else OpenValue(self._loop, value)

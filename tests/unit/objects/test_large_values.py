@@ -192,9 +192,28 @@ async def test_a_snapshot_keeps_large_values_until_it_ends(tmp_path: Path) -> No
             values = {each.head.key: each.value async for each in before.objects("b", order=order)}
             assert values == model
         assert await do_large_tasks(space.parts) == 0, "the older one shows no more, but may"
+        opened = [await before.open_value("b", key) for key in model]
+        assert await before.open_value("b", "absent") is None
         await before.close()
-        assert await do_large_tasks(space.parts) == 3
+        assert await do_large_tasks(space.parts) == 1, "the others are open"
+        for each, value in zip(opened, model.values(), strict=True):
+            assert each is not None
+            assert await each.read(0, 5_000) == value
+            await each.close()
+        assert await do_large_tasks(space.parts) == 2
         assert await left(space) == NOTHING
+
+
+def test_blocking_callers_read_what_a_snapshot_shows_by_parts(photos: objects.Keyspace) -> None:
+    photos.put("b", "k", data(5_000))
+    with photos.snapshot() as before:
+        photos.delete("b", "k")
+        opened = before.open_value("b", "k")
+        assert before.open_value("b", "absent") is None
+    assert opened is not None
+    with opened:
+        opened.seek(-10, io.SEEK_END)
+        assert opened.read(20) == data(5_000)[-10:]
 
 
 async def test_what_replaces_or_removes_a_large_value_lets_it_go(tmp_path: Path) -> None:
