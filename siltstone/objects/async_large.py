@@ -113,9 +113,11 @@ class AsyncLargeValues:
     def put_large(self, request: PutRequest) -> asyncio.Future[PutResult]:
         """Put a value that is larger than a record may have."""
         stream = io.BytesIO(request.value)
-        return asyncio.ensure_future(
+        put = asyncio.ensure_future(
             self._put_stream(request, stream, hashed=not request.value_hash)
         )
+        self._space.keep(put)
+        return put
 
     async def _put_stream(
         self, request: PutRequest, stream: BinaryIO, *, hashed: bool

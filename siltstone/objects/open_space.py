@@ -14,7 +14,7 @@ from siltstone.core.bounded_calls import off_loop
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ClosedError, FencedError, ReadOnlyError, SiltstoneError
-from siltstone.objects.batches import BatchWriter
+from siltstone.objects.batches import BatchWriter, PutResult
 from siltstone.objects.compaction_schedule import CompactionSchedule
 from siltstone.objects.errors import CompactionBusyError, RebuildingError
 from siltstone.objects.expiry import reap
@@ -94,6 +94,7 @@ class OpenSpace(AsyncClosing):
         self._schedule = CompactionSchedule(parts, settings, self._compact_by_itself, self._look)
         self._untell = tell_health(parts.store, parts.names.ledger, self._reasons)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._puts: set[asyncio.Future[PutResult]] = set()
         self._batches: BatchWriter | None = None
         self._run: asyncio.Task[None] | None = None
         if parts.store.read_only:
@@ -113,6 +114,16 @@ class OpenSpace(AsyncClosing):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def keep(self, put: asyncio.Future[PutResult]) -> None:
+        """Let a put of a large value come to its end, also when this is closed meanwhile."""
+        self._puts.add(put)
+        put.add_done_callback(self._ended)
+
+    def _ended(self, put: asyncio.Future[PutResult]) -> None:
+        self._puts.discard(put)
+        if not put.cancelled():
+            put.exception()  # a caller that went away has heard it
+
     async def compact(
         self,
         run_max: int = RUN_MAX,
@@ -130,16 +141,15 @@ class OpenSpace(AsyncClosing):
         parts.check_values("value compaction")
         self.check_not_compacting()
         self._compacting = True
-        await self._switching.acquire()
+        making = self._compaction(batches, gives_way=gives_way)
         try:
-            async with self._compaction(batches, gives_way=gives_way) as (compaction, target):
+            async with self._switching, making as (compaction, target):
                 report = await compaction.run(target, run_max, accept_loss=accept_loss, skip=skip)
             await self._do_tasks()
         except SiltstoneError:
             parts.meter.compacted("failed")
             raise
         finally:
-            self._switching.release()
             self._compacting = False
         parts.meter.compacted("done" if report.run else "needless")
         self._schedule.reported(report)
@@ -272,6 +282,8 @@ class OpenSpace(AsyncClosing):
 
     async def close(self) -> None:
         """Settle every request that was taken, and end. Idempotent."""
+        if self._puts and not self.closed:
+            await asyncio.wait(list(self._puts))
         self.closed = True
         self._untell()
         self.parts.snapshots.end()

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from siltstone.objects.compaction_plan import CompactionView
+from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import ObjectKey
+from siltstone.objects.records.large_place import LargePlace
 from siltstone.objects.records.space_rows import ManifestRow, Strategy, ValueStatus
-from siltstone.objects.records.value_record import RecordHeader, ValueKind
+from siltstone.objects.records.value_record import (
+    RecordHeader,
+    ValueKind,
+    decode_header,
+    encode_header,
+)
 
 TAGS = {"o": Strategy.RECOVR, "x": Strategy.RETAIN}
 
@@ -51,3 +58,15 @@ def test_a_tag_that_retains_never_has_a_delta_as_its_newest_record() -> None:
     assert ended.kind is ValueKind.TOMBSTONE
     tombstone = header(ValueKind.TOMBSTONE, tag=b"x")
     assert view.fate(tombstone, None) == tombstone
+
+
+def test_a_large_value_is_copied_with_its_place_or_loses_it() -> None:
+    place = LargePlace(7, 2**20, 0)
+    large = header(ValueKind.STANDARD, tag=b"x")._replace(stored=0, size=2**33, large=place)
+    view = CompactionView(tags=TAGS, others=())
+    head = Head(50, 7, 1, 0, large.record_length, 2**33, bytes(8), 1_000, 0, (), b"", place)
+    assert view.fate(large, head) == large
+    for after in (view.fate(large, head._replace(sqn=51, large=None)), view.fate(large, None)):
+        assert after is not None
+        assert (after.kind, after.stored, after.large) == (ValueKind.KEY_DELTA, 0, None)
+        assert decode_header(encode_header(after), where="x") == after
