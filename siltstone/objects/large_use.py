@@ -31,9 +31,9 @@ class LargeUse:
                 del self._held[number]
 
     def begin_delete(self, number: int) -> bool:
-        """Let none hold a value from now on; ``False`` while one does."""
+        """Let none hold a value from now on; ``False`` while one does, or it is being deleted."""
         with self._lock:
-            if number in self._held:
+            if number in self._held or number in self._deleting:
                 return False
             self._deleting.add(number)
             return True
