@@ -1,5 +1,7 @@
 """A keyspace whose value log is compacted all the time, against a dictionary.
 
+It is also compacted by its schedule, in longer waits and next to steps.
+
 What must hold after each step: heads and values are those of the dictionary, and so is what the
 records alone give; SQNs of the manifest are in order, each record is there once. What must hold of
 a snapshot, whatever was changed and compacted since: it is the dictionary as it was, in both
@@ -24,6 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from siltstone.store.settings.objects_section import ObjectsSection
 from tests.support.container.container_world import World
 from tests.support.faults.failing_calls import SETTINGS
 from tests.support.objects.compaction_life import CompactionLife, Key, imports_into
@@ -33,6 +36,10 @@ DEFAULT_EXAMPLES = 25
 SOAK_EXAMPLES = 1_500
 STEPS = 30
 SNAPSHOTS_MAX = 5
+ROUND_S = 15.0
+"""So that it also compacts by itself in each longer wait, and next to steps."""
+
+BY_ITSELF = ObjectsSection(compact="auto", head_checks=0)
 
 keys = st.tuples(st.sampled_from(["o", "o", "o", "x"]), st.sampled_from("abcdefghij"))
 values = st.one_of(
@@ -52,7 +59,9 @@ class CompactionMachine(RuleBasedStateMachine):
         self.world = World(seed, settings=SETTINGS)
         self.patch = pytest.MonkeyPatch()
         imports_into(self.world, self.patch)
-        self.life = CompactionLife(self.world)
+        self.patch.setattr("siltstone.objects.compaction_schedule.ROUND_EVERY_S", ROUND_S)
+        self.patch.setattr("siltstone.objects.compaction_schedule.REST_S", 0.5)
+        self.life = CompactionLife(self.world, settings=BY_ITSELF)
         self.run(self.life.begin())
 
     def run(self, step: Awaitable[Any]) -> Any:
@@ -98,7 +107,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([2, 40, 200]))
     def wait(self, seconds: int) -> None:
-        """Objects expire, and what is left of them and of old segments goes."""
+        """Objects expire, what is left of them and of old segments goes; it may be compacted."""
         self.run(self.world.environment.sleep(seconds))
         self.run(self.life.check())
 

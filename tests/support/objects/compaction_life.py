@@ -12,12 +12,14 @@ import pytest
 
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot
+from siltstone.objects.errors import CompactionBusyError
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.rebuild_space import rebuild_space
 from siltstone.objects.records.keys import MANIFEST, TASK, LargeStatus
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.value_compaction import CompactionReport
 from siltstone.store.handles.import_writer import ImportTarget
+from siltstone.store.settings.objects_section import ObjectsSection
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from tests.support import inside
 from tests.support.container.container_world import World
@@ -75,6 +77,7 @@ class CompactionLife:
         model: what the keyspace holds.
         held: open snapshots, each with what the model was.
         opened: the process; ``None`` when there is none.
+        settings: what the keyspace does by itself; ``None`` for nothing.
     """
 
     world: World
@@ -82,6 +85,7 @@ class CompactionLife:
     held: list[tuple[AsyncKeyspaceSnapshot, Model]] = field(default_factory=list)
     opened: Opened | None = None
     keyspace: AsyncKeyspace | None = None
+    settings: ObjectsSection | None = None
 
     @property
     def now_s(self) -> float:
@@ -104,7 +108,7 @@ class CompactionLife:
         """Make the keyspace in a new process, whose log fails as planned."""
         self.opened = await open_owner(self.world, plan=plan)
         await self.opened.make()
-        self.keyspace = await self.opened.keyspace()
+        self.keyspace = await self.opened.keyspace(settings=self.settings)
 
     async def change(self, changes: list[tuple[Key, bytes | None, int | None]]) -> None:
         """Put values, or delete where there is none, all on their way at once but large values."""
@@ -146,7 +150,11 @@ class CompactionLife:
         """Compact once what is full and flushed."""
         await self.settled()
         await self.process.store.flush()
-        return await self.space.compact(run_max)
+        while True:
+            try:
+                return await self.space.compact(run_max)
+            except CompactionBusyError:  # it compacts by itself at the moment
+                await self.world.environment.sleep(0.1)
 
     async def end(self, *, dies: bool) -> None:
         """End the process, with its snapshots."""
@@ -161,7 +169,7 @@ class CompactionLife:
         """Begin another process; nothing lies there that no row names."""
         await self.end(dies=dies)
         self.opened = await open_owner(self.world)
-        self.keyspace = await self.opened.keyspace()
+        self.keyspace = await self.opened.keyspace(settings=self.settings)
         await self.settled()
         seen = await self.check()
         await check_lying(self.space, seen)

@@ -19,6 +19,7 @@ from siltstone.objects.value_segments import RollLimits
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.container_slot import ContainerSlot
 from siltstone.store.handles.stand_ins import read_only_container
+from siltstone.store.settings.objects_section import ObjectsSection
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from tests.support import inside
 from tests.support.container.container_world import Owner, World
@@ -88,9 +89,11 @@ class Opened:
         """Make the keyspace."""
         await make_space(self.store, NAMES, Space(tags=TAGS))
 
-    async def keyspace(self, limits: RollLimits = SMALL) -> AsyncKeyspace:
-        """Open the keyspace."""
-        found = AsyncKeyspace(await open_space(self.store, NAMES, limits))
+    async def keyspace(
+        self, limits: RollLimits = SMALL, settings: ObjectsSection | None = None
+    ) -> AsyncKeyspace:
+        """Open the keyspace; without settings it does nothing by itself."""
+        found = AsyncKeyspace(await open_space(self.store, NAMES, limits, settings))
         self.spaces.append(found)
         return found
 

@@ -14,12 +14,11 @@ from siltstone.container.models.health import HealthReason
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.objects import CompactionBusyError
 from siltstone.objects.compaction_schedule import is_due, is_in_hours
-from siltstone.objects.open_space import open_space
 from siltstone.objects.value_compaction import ValueCompaction
 from siltstone.store.settings.objects_section import ObjectsSection
 from tests.support.container.container_world import World
 from tests.support.objects.compaction_life import CompactionLife, imports_into
-from tests.support.objects.space_world import NAMES, SMALL, open_owner
+from tests.support.objects.space_world import open_owner
 
 pytestmark = pytest.mark.virtual_time
 
@@ -43,10 +42,8 @@ async def a_life(
         patch.setattr(f"{schedule}.{name}", value)
     async with World() as world:
         imports_into(world, patch)
-        life = CompactionLife(world, opened=await open_owner(world))
-        await life.process.make()
-        await open_space(life.process.store, NAMES, SMALL, settings)
-        life.keyspace = await life.process.keyspace()
+        life = CompactionLife(world, settings=settings)
+        await life.begin()
         yield life
         if life.opened is not None:
             await life.end(dies=False)
