@@ -127,6 +127,13 @@ MISTAKES: dict[str, tuple[list[str], int, list[str]]] = {
     "no base64": (["head", "photos", "b!", "k", "--base64"], 2, ["not base64: 'b!'"]),
     "a destroy without a terminal": (["destroy", "photos"], 2, ["give --yes"]),
     "a destroy of nothing": (["destroy", "no", "--yes"], 3, ["keyspace=no", "objects ls lists"]),
+    "a value of heads only": (
+        ["put", "clocks", "b", "k", "FILE"],
+        2,
+        ["a keyspace of heads only has no", "keyspace=clocks"],
+    ),
+    "a compaction of heads only": (["compact", "clocks"], 2, ["has no value compaction"]),
+    "a head without look-up": (["head", "clocks", "b", "k"], 2, ["a keyspace without look-up"]),
     "a check of nothing": (["check", "no"], 3, ["keyspace=no"]),
 }
 
@@ -137,6 +144,7 @@ def photos(command: Command, folder: Path, tmp_path: Path) -> Command:
     for name, size in (("FILE", 3), ("NOTE", 65_537), ("LARGE", 2**22)):
         (tmp_path / name).write_bytes(bytes(size))
     with siltstone.open(folder) as store:
+        objects.create(store, "clocks", head_only="no_lookup")
         objects.create(store, "photos").put("b", "k", b"v" * 500, index={"f": ["t"]})
         store.flush()
     return command
@@ -152,7 +160,7 @@ def test_each_mistake_is_one_line_and_changes_nothing(photos: Command, tmp_path:
         assert (ran.err.startswith("siltstone: "), ran.err.count("\n")) == (True, 1), mistake
     (info,) = photos("objects", "stat", "photos", "--json").values
     assert (info["objects"], info["next_sqn"]) == (1, 2)
-    assert photos("objects", "ls").out == "photos\n"
+    assert photos("objects", "ls").out == "clocks\nphotos\n"
 
 
 def test_the_largest_parts_are_taken(photos: Command, tmp_path: Path) -> None:
@@ -244,4 +252,4 @@ def test_what_a_newer_version_made_is_refused(photos: Command, folder: Path) -> 
         ran = photos("objects", *verb)
         assert ran.code == 2
         assert "found=9 known=1" in ran.err
-    assert photos("objects", "ls").out == "photos\n"
+    assert photos("objects", "ls").out == "clocks\nphotos\n"
