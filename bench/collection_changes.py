@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -56,36 +57,35 @@ def _reads(workshop: Workshop) -> list[Figure]:
                 delta.write_deltalake(folder, rows(step, start), mode="append")
             delta.DeltaTable(folder).delete(f"key % {TAKEN_SHARE} = 0")
 
-        def read() -> float:
-            with Stopwatch() as watch:
-                assert ours.snapshot().to_arrow().num_rows == left
-            return left / watch.seconds
+        def timed(read: Callable[[], int], spent: list[float]) -> Callable[[], float]:
+            def measure() -> float:
+                with Stopwatch() as watch:
+                    assert read() == left
+                spent.append(watch.cpu_s * 1e3)
+                return left / watch.seconds
 
-        def by_hand() -> float:
-            with Stopwatch() as watch:
-                assert _summed(parts).num_rows == left
-            return left / watch.seconds
+            return measure
 
-        def by_delta() -> float:
-            with Stopwatch() as watch:
-                assert delta.DeltaTable(folder).to_pyarrow_table().num_rows == left
-            return left / watch.seconds
+        def read() -> int:
+            return len(ours.snapshot().to_arrow())
 
-        mine, hand = alternate(workshop.rounds, read, by_hand)
+        mine, hand = alternate(
+            workshop.rounds, timed(read, []), timed(lambda: _summed(parts).num_rows, [])
+        )
         upper = ours.info().upper
         assert upper is not None, "it is not finished"
         ours.advance_since(upper - 1)
         ours.compact()
         parts = objects_of(place, ours)
 
-        def alone() -> float:
-            with Stopwatch() as watch:
-                tables = [pq.read_table(part, columns=SCHEMA.names) for part in parts]
-                assert sum(map(len, tables)) == left
-            return left / watch.seconds
+        def alone() -> int:
+            return sum(len(pq.read_table(part, columns=SCHEMA.names)) for part in parts)
 
-        ways = [read, alone] if delta is None else [read, alone, by_delta]
-        again, bound, *theirs = alternate(workshop.rounds, *ways)
+        ways = [read, alone]
+        if delta is not None:
+            ways.append(lambda: delta.DeltaTable(folder).to_pyarrow_table().num_rows)
+        cpu: list[list[float]] = [[] for _ in ways]
+        again, bound, *theirs = alternate(workshop.rounds, *map(timed, ways, cpu))
     what = f"{total:,} rows of which 1 of {TAKEN_SHARE} was taken away to Arrow, rows"
     by_hand_peer = "read, group by all columns, sum and filter by hand"
     after = f"{what}, rewritten"
@@ -93,11 +93,28 @@ def _reads(workshop: Workshop) -> list[Figure]:
     def against(peer: str, ours: list[float], theirs: list[float], goal: float | None) -> Figure:
         return Figure(what=after, peer=peer, unit=PER_SECOND, ours=ours, theirs=theirs, goal=goal)
 
+    def spent(peer: str, theirs: list[float]) -> Figure:
+        return _took(f"… processor time of {after}", peer, cpu[0], theirs, None)
+
+    alone_peer, delta_peer = "pyarrow on the same Parquet", "deltalake, rewritten"
     figures = [
         Figure(what=what, peer=by_hand_peer, unit=PER_SECOND, ours=mine, theirs=hand, goal=0.8),
-        against("pyarrow on the same Parquet", again, bound, 0.8),
+        against(alone_peer, again, bound, 0.8),
+        spent(alone_peer, cpu[1]),
     ]
-    return [*figures, *(against("deltalake, rewritten", again, one, 1) for one in theirs)]
+    for rates, processor in zip(theirs, cpu[2:], strict=True):
+        figures += [
+            against(delta_peer, again, rates, 1),
+            spent(delta_peer, processor),
+            Figure(
+                what="… nothing of ours but a read of the same Parquet by pyarrow, rows",
+                peer=delta_peer,
+                unit=PER_SECOND,
+                ours=bound,
+                theirs=rates,
+            ),
+        ]
+    return figures
 
 
 def _changes(workshop: Workshop) -> list[Figure]:
