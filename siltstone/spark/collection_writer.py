@@ -117,7 +117,7 @@ def write_rows(
 
 
 def _joined(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.Table]:
-    """Put batches together, without a copy: each call of Arrow is then for many rows."""
+    """Put batches together while they are in the caches: each call of Arrow is for many rows."""
     held: list[pyarrow.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -125,10 +125,10 @@ def _joined(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.Table]:
         rows += len(batch)
         size += batch.nbytes
         if rows >= JOINED_ROWS or size >= JOINED_BYTES:
-            yield pyarrow.Table.from_batches(held)
+            yield pyarrow.Table.from_batches(held).combine_chunks()
             held, rows, size = [], 0, 0
     if held:
-        yield pyarrow.Table.from_batches(held)
+        yield pyarrow.Table.from_batches(held).combine_chunks()
 
 
 def append_all(
