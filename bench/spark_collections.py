@@ -32,10 +32,7 @@ APPENDS: Final = 10
 NATIVE_GOAL: Final = 0.95
 SPLITS_GOAL: Final = 0.5
 WRITE_GOAL: Final = 0.8
-LIMITS: Final = {
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
-}
+LIMITS: Final = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 """Of batches, by which Spark does not look for the size of a batch after each row."""
 LATENCY_GOAL: Final = 0.83
 """At most 1.2 times as long."""
@@ -156,7 +153,7 @@ def writes(
     what, peer = "rows from Parquet into a collection", "df.write.parquet"
     handed = "… nothing of ours: the same rows handed to Python by Arrow, and dropped"
     alone = "… nothing of ours: the same rows handed to Python, sorted and written by pyarrow"
-    few = ", 1,000 rows a batch"
+    few = ", batches of any bytes"
     theirs = spent["theirs"]
     return [
         *figures(what, peer, spent["ours"], theirs, total, WRITE_GOAL),
