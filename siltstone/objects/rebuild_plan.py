@@ -135,14 +135,14 @@ def bare_row(
 def manifest_of_segments(found: Sequence[FoundSegment], *, where: str) -> list[ManifestRow]:
     """Choose the value segments that a manifest names, in the order of their SQNs.
 
-    What a compaction replaced is left out, and what one made that never came to be named.
+    What a compaction made that never came to be named is left out. Those that one replaced are not
+    to be given.
 
     Raises:
         LostDataError: two of them have the same SQNs, and nothing tells which one counts.
     """
-    living = [each for each in found if each.fate is not SegmentFate.REPLACED]
     rows = sorted(
-        (each.row for each in living if not _is_unnamed(each, living)),
+        (each.row for each in found if not _is_unnamed(each, found)),
         key=lambda row: row.first_sqn,
     )
     for before, after in pairwise(rows):
@@ -155,12 +155,12 @@ def manifest_of_segments(found: Sequence[FoundSegment], *, where: str) -> list[M
     return rows
 
 
-def _is_unnamed(one: FoundSegment, living: Sequence[FoundSegment]) -> bool:
+def _is_unnamed(one: FoundSegment, found: Sequence[FoundSegment]) -> bool:
     """Whether a compaction made it, and ended before the manifest named it."""
     row = one.row
     return bool(row.as_of and one.fate is SegmentFate.NONE) and any(
         other.row.first_sqn <= row.last_sqn and row.first_sqn <= other.row.last_sqn
-        for other in living
+        for other in found
         if other is not one
     )
 

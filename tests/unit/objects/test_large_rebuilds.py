@@ -21,6 +21,7 @@ from tests.support.objects.rebuilt import all_sealed, raw_rows, rebuilt
 from tests.support.objects.small_segments import (
     NAME,
     small_keyspace,
+    small_space,
     store_for_keyspaces,
     values_of,
 )
@@ -85,6 +86,25 @@ async def test_a_rebuild_keeps_what_is_shown_and_lets_the_rest_go(
         assert await segments(store) == len(after)
         # Numbers of values that are gone are given to no other ones.
         model = await changed(keyspace, random, 20)
+        await rebuilt(store)
+        keyspace, space = await opened(store)
+        await do_large_tasks(space.parts)
+        assert await values_of(keyspace) == model
+
+
+async def test_a_number_of_a_value_that_is_gone_is_never_given_again(tmp_path: Path) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path), LARGE) as (store, keyspace, space):
+        for number in range(6):
+            await keyspace.put("b", f"k{number}", b"%d" % number * 2_000)
+            await keyspace.delete("b", f"k{number}")
+        await do_large_tasks(space.parts)
+        assert await segments(store) == 0
+        await store.table(NAMES.ledger).remove_range()
+        await rebuilt(store, tags=TAGS)
+        keyspace = AsyncKeyspace(await small_space(store, LARGE))
+        model = {f"k{number}": b"new %d" % number * 2_000 for number in range(6)}
+        for key, value in model.items():
+            await keyspace.put("b", key, value)
         await rebuilt(store)
         keyspace, space = await opened(store)
         await do_large_tasks(space.parts)
