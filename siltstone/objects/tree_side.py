@@ -240,8 +240,7 @@ class OwnSide:
         try:
             await writer.put(_put_request(copied), sums)
         except ConditionFailedError:
-            await self.drop(upload)
-            return False
+            return False  # its caller drops it
         del self._uploads[upload]
         return True
 

@@ -50,6 +50,10 @@ _HASH: Final = 44
 """Where the hash is, before the time of change."""
 _EXPIRES: Final = 60
 """Where the rest is that follows that."""
+EXPIRES: Final = slice(_EXPIRES, _EXPIRES + 4)
+"""Where a row says when the object expires: for those who look at millions of rows."""
+NEVER: Final = bytes(4)
+"""What is there if it never does."""
 _new_tuple = tuple.__new__
 
 
@@ -180,7 +184,7 @@ def compared_bytes(value: bytes) -> bytes:
 
 def expires_at(value: bytes) -> int:
     """When the object of a row expires, seconds since 1970; 0 for never."""
-    return int.from_bytes(value[_EXPIRES : _EXPIRES + 4], "little")
+    return int.from_bytes(value[EXPIRES], "little")
 
 
 def _unknown(fields: tuple[int, ...], where: str) -> FormatError:

@@ -15,8 +15,9 @@ import siltstone
 from siltstone import objects
 from siltstone.core.errors import ReadOnlyError
 from siltstone.objects.async_exchange import range_of
+from siltstone.objects.comparison import Comparison, CountedSide
 from siltstone.objects.sync import Sync
-from siltstone.objects.tree_side import OwnSide
+from siltstone.objects.tree_side import OwnSide, own_side
 from tests.support import inside
 from tests.support.objects.small_segments import small_keyspace, store_for_keyspaces
 
@@ -242,6 +243,24 @@ async def test_an_upload_for_an_object_that_changed_leaves_nothing(tmp_path: Pat
         assert names == []
 
 
+async def test_what_has_expired_by_the_time_of_a_comparison_is_absent(tmp_path: Path) -> None:
+    await asyncio.to_thread(siltstone.init, tmp_path / "s", containers=1)
+    async with await siltstone.open_async(tmp_path / "s") as store:
+        left = await objects.create_async(store, "left")
+        right = await objects.create_async(store, "right")
+        await left.put("b", "expires", b"", ttl_s=5_000)
+        await left.put("b", "stays", b"")
+        spaces = [inside.open_space(each) for each in (left, right)]
+        which = range_of(spaces[0].parts, spaces[1].parts, None, None, None, None)
+        for later_s, expected in ((0, 2), (9_000, 1)):
+            now_s = store.environment.time() + later_s
+            ours, theirs = [await own_side(space, which, now_s) for space in spaces]
+            pages = Comparison(ours, CountedSide(theirs), which).pages()
+            assert sum([len(page) async for page in pages]) == expected
+            await ours.end()
+            await theirs.end()
+
+
 async def test_what_changes_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
     await asyncio.to_thread(siltstone.init, tmp_path / "s")
     async with await siltstone.open_async(tmp_path / "s") as store:
@@ -317,6 +336,13 @@ def test_entries_of_heads_only_are_compared_and_made_equal(stores: list[siltston
     assert head is not None
     assert head.metadata == b"1"
     assert list(right.differences(blind)) == []
+    left.mput([("add", "t", "k", "s", b"v")], ttl_s=4_000)
+    left.sync(right, prefer="left")
+    ours, theirs = left.head("t", "k", "s"), right.head("t", "k", "s")
+    assert ours is not None
+    assert theirs is not None
+    for each in ("metadata", "expires", "modified", "value_hash"):
+        assert getattr(ours, each) == getattr(theirs, each)
 
 
 def test_keyspaces_of_two_kinds_are_not_compared(stores: list[siltstone.Store]) -> None:
