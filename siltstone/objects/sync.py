@@ -53,7 +53,7 @@ class SyncReport:
     exchanged_bytes: int = 0
 
 
-class Target(Enum):
+class SyncTarget(Enum):
     """The side that is written to."""
 
     LEFT = "left"
@@ -68,7 +68,7 @@ class SyncStep(NamedTuple):
         removes: whether it is removed there, not copied.
     """
 
-    target: Target
+    target: SyncTarget
     removes: bool
 
 
@@ -103,14 +103,14 @@ def step_of(
     """
     if left is None:
         removes = deletes and prefer == "left"
-        return SyncStep(Target.RIGHT if removes else Target.LEFT, removes)
+        return SyncStep(SyncTarget.RIGHT if removes else SyncTarget.LEFT, removes)
     if right is None:
         removes = deletes and prefer == "right"
-        return SyncStep(Target.LEFT if removes else Target.RIGHT, removes)
+        return SyncStep(SyncTarget.LEFT if removes else SyncTarget.RIGHT, removes)
     wins = prefer == "left"
     if prefer == "newest":
         wins = _age(left) > _age(right)
-    return SyncStep(Target.RIGHT if wins else Target.LEFT, removes=False)
+    return SyncStep(SyncTarget.RIGHT if wins else SyncTarget.LEFT, removes=False)
 
 
 def _age(found: tuple[Head, bytes]) -> tuple[int, bytes]:
@@ -137,13 +137,13 @@ class Sync:
         *,
         deletes: bool,
     ) -> None:
-        self._sides: dict[Target, Side] = {Target.LEFT: left, Target.RIGHT: right}
+        self._sides: dict[SyncTarget, Side] = {SyncTarget.LEFT: left, SyncTarget.RIGHT: right}
         self._right = right
         self._comparison = Comparison(left, right, which)
         self._prefer = prefer
         self._deletes = deletes
         self._counts: Counter[str] = Counter()
-        self._refusing: set[Target] = set()
+        self._refusing: set[SyncTarget] = set()
 
     async def run(self) -> SyncReport:
         """Do it.
@@ -195,7 +195,7 @@ class Sync:
         target = step.target
         if target in self._refusing:
             return "left_out"
-        there, here = (left, right) if target is Target.LEFT else (right, left)
+        there, here = (left, right) if target is SyncTarget.LEFT else (right, left)
         side = self._sides[target]
         expected = None if there is None else there[0].sqn
         if step.removes:
@@ -203,7 +203,7 @@ class Sync:
             is_done = await side.remove(found.row_key, expected)
             return f"removed_from_{target.value}" if is_done else "changed"
         assert here is not None, "what is copied is there"
-        source = self._sides[Target.RIGHT if target is Target.LEFT else Target.LEFT]
+        source = self._sides[SyncTarget.RIGHT if target is SyncTarget.LEFT else SyncTarget.LEFT]
         copied = CopiedObject(found.row_key, here[1], b"", expected)
         copy = _upload if here[0].size > await side.record_value_max() else _copy
         is_copied = await copy(source, side, copied, here[0].size)

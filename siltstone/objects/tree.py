@@ -98,17 +98,17 @@ class TreeBuilder:
             self._leaves.append(Node(self._first, _sum(self._hashes)))
             self._first, self._hashes = row_key, []
 
-    def tree(self) -> Tree:
+    def tree(self) -> HeadTree:
         """The tree of what was taken."""
         leaves = [*self._leaves, Node(self._first, _sum(self._hashes))]
-        return Tree(leaves, self._branches)
+        return HeadTree(leaves, self._branches)
 
 
 def _sum(parts: Iterable[bytes]) -> bytes:
     return blake2b(b"".join(parts), digest_size=SUM_BYTES).digest()
 
 
-class Tree:
+class HeadTree:
     """The sums of a range of heads.
 
     Args:

@@ -24,7 +24,7 @@ from siltstone.objects.records.keys import decode_head_key
 from siltstone.objects.records.space_rows import HeadOnly
 from siltstone.objects.records.value_record import encode_value_sum
 from siltstone.objects.snapshots import FOLD_TTL_S
-from siltstone.objects.tree import Node, Range, Tree, TreeBuilder, TreeShape, head_hash
+from siltstone.objects.tree import HeadTree, Node, Range, TreeBuilder, TreeShape, head_hash
 from siltstone.store.handles.async_table import pages_of
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class OwnSide:
         self._which = which
         self._now_s = now_s
         self._shape = shape
-        self._tree: Tree | None = None
+        self._tree: HeadTree | None = None
         self._uploads: dict[int, tuple[LargeUpload, ValueSums]] = {}
         self._numbers = count()
 

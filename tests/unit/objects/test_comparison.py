@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from siltstone.objects.comparison import Comparison, CountedSide, DifferentRows
 from siltstone.objects.records.head import Head, encode_head
 from siltstone.objects.records.keys import HEAD
-from siltstone.objects.tree import Node, Range, Tree, TreeBuilder, TreeShape, head_hash
+from siltstone.objects.tree import HeadTree, Node, Range, TreeBuilder, TreeShape, head_hash
 from siltstone.objects.tree_side import HashPage, Side
 
 WHOLE: Range = (HEAD, b"\x11")
@@ -25,7 +25,7 @@ class SmallSide:
     def __init__(self, rows: Rows, shape: TreeShape, page: int) -> None:
         builder = TreeBuilder(WHOLE[0], 0.0, shape)
         builder.add(rows.items())
-        self._tree: Tree = builder.tree()
+        self._tree: HeadTree = builder.tree()
         self._rows = rows
         self._page = page
 

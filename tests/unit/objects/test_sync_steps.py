@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from siltstone.objects.records.head import Head, encode_head
-from siltstone.objects.sync import SyncStep, Target, check_preference, step_of
+from siltstone.objects.sync import SyncStep, SyncTarget, check_preference, step_of
 
 
 def side(modified_ms: int, metadata: bytes = b"") -> tuple[Head, bytes]:
@@ -16,8 +16,8 @@ def side(modified_ms: int, metadata: bytes = b"") -> tuple[Head, bytes]:
 
 
 OLD, NEW = side(1), side(2, b"new")
-COPY_LEFT, COPY_RIGHT = SyncStep(Target.LEFT, False), SyncStep(Target.RIGHT, False)
-REMOVE_LEFT, REMOVE_RIGHT = SyncStep(Target.LEFT, True), SyncStep(Target.RIGHT, True)
+COPY_LEFT, COPY_RIGHT = SyncStep(SyncTarget.LEFT, False), SyncStep(SyncTarget.RIGHT, False)
+REMOVE_LEFT, REMOVE_RIGHT = SyncStep(SyncTarget.LEFT, True), SyncStep(SyncTarget.RIGHT, True)
 
 
 @pytest.mark.parametrize(

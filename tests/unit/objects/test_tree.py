@@ -12,7 +12,7 @@ from siltstone.core.errors import FormatError
 from siltstone.objects.records.head import Head, encode_head
 from siltstone.objects.records.keys import HEAD, IndexEntry
 from siltstone.objects.records.large_place import LargePlace
-from siltstone.objects.tree import Range, Tree, TreeBuilder, TreeShape, differing, head_hash
+from siltstone.objects.tree import HeadTree, Range, TreeBuilder, TreeShape, differing, head_hash
 
 SMALL = TreeShape(leaf_below=b"\x60", branch_below=b"\x20")
 """Leaves of three heads, branches of three leaves."""
@@ -36,7 +36,7 @@ def rows(model: Model, **facts: int) -> dict[bytes, bytes]:
     return {HEAD + b"%03d" % key: row(value, **facts) for key, value in sorted(model.items())}
 
 
-def tree(found: dict[bytes, bytes], now_s: float = 100.0) -> Tree:
+def tree(found: dict[bytes, bytes], now_s: float = 100.0) -> HeadTree:
     builder = TreeBuilder(WHOLE[0], now_s, SMALL)
     items = list(found.items())
     for start in range(0, len(items), 7):
@@ -44,7 +44,7 @@ def tree(found: dict[bytes, bytes], now_s: float = 100.0) -> Tree:
     return builder.tree()
 
 
-def ranges(left: Tree, right: Tree) -> list[Range]:
+def ranges(left: HeadTree, right: HeadTree) -> list[Range]:
     """What a comparison looks at, head by head."""
     found = []
     for branches in differing(left.branches, right.branches, WHOLE[1]):
