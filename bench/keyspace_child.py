@@ -18,7 +18,7 @@ from siltstone.objects.space_names import SpaceNames
 
 NAME = "bench"
 WIDTH = 1_000
-FOLDS = 5
+FOLDS = 3
 
 
 def index_of(number: int) -> dict[str, list[str]]:
