@@ -86,6 +86,11 @@ preferences = st.sampled_from(
 )
 
 
+def one_of_each(several: list[Change]) -> list[Change]:
+    """One change of each key: a large value is there later than what is put after it."""
+    return list({each.key: each for each in several}.values())
+
+
 def visible(model: Model, now_s: float) -> Model:
     return {k: each for k, each in model.items() if not each.expires_s or now_s < each.expires_s}
 
@@ -160,6 +165,8 @@ class SyncMachine(RuleBasedStateMachine):
 
     @rule(several=st.lists(changes, min_size=1, max_size=12))
     def change(self, several: list[Change]) -> None:
+        several = one_of_each(several)
+
         async def work() -> None:
             await asyncio.gather(*(future for each in several for future in self.ask(each)))
 
@@ -204,6 +211,7 @@ class SyncMachine(RuleBasedStateMachine):
     ) -> None:
         """What is changed while a sync runs is as it was changed."""
         prefer, deletes = preference
+        several = one_of_each(several)
 
         async def work() -> None:
             syncing = asyncio.ensure_future(
