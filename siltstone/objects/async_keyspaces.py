@@ -9,7 +9,7 @@ from siltstone.core.errors import TableNotFoundError
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.changes import STANDARD, name_bytes
 from siltstone.objects.errors import KeyspaceNotFoundError
-from siltstone.objects.open_space import destroy_space, new_space, open_space, snapshots_of
+from siltstone.objects.open_spaces import destroy_space, new_space, open_space, snapshots_of
 from siltstone.objects.rebuild_space import rebuild_space
 from siltstone.objects.records.keys import SPACE
 from siltstone.objects.records.limits import TAG_BYTES_MAX

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 from siltstone.container.models.health import HealthReason
 from siltstone.core.bounded_calls import off_loop
@@ -20,34 +19,24 @@ from siltstone.objects.errors import CompactionBusyError, RebuildingError
 from siltstone.objects.expiry import reap
 from siltstone.objects.head_checks import HeadChecks
 from siltstone.objects.large_tasks import do_large_tasks
-from siltstone.objects.ledger import Ledger, manifest_of
-from siltstone.objects.losses import Losses
-from siltstone.objects.manifest import LiveManifest
+from siltstone.objects.ledger import manifest_of
 from siltstone.objects.moment import Moment
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.scores import RUN_MAX, best_run
-from siltstone.objects.snapshots import FOLD_TTL_S, LedgerSnapshots
-from siltstone.objects.space_meter import SpaceMeter
+from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.space_parts import SpaceParts
-from siltstone.objects.space_removal import RemovedKeyspace, remove_space
-from siltstone.objects.space_setup import FoundSpace, find_space, make_space
+from siltstone.objects.space_setup import FoundSpace
 from siltstone.objects.value_compaction import (
     CompactionReport,
     ValueCompaction,
-    delete_unnamed,
     do_tasks,
 )
-from siltstone.objects.value_log import ValueLog
 from siltstone.objects.value_segments import RollLimits, ValueSegments
 from siltstone.objects.value_uses import ValueUses
-from siltstone.store.own_settings import keyspace_settings, metrics_of
 from siltstone.store.own_target import own_target
-from siltstone.store.system_table import close_before, tell_health
+from siltstone.store.system_table import tell_health
 
 if TYPE_CHECKING:
-    from siltstone.objects.records.space_rows import Space
-    from siltstone.objects.space_names import SpaceNames
-    from siltstone.store.async_store import AsyncStore
     from siltstone.store.handles.import_writer import ImportTarget
     from siltstone.store.settings.objects_section import ObjectsSection
 
@@ -66,6 +55,7 @@ class OpenSpace(AsyncClosing):
         found: what it was when it was opened.
         limits: when a value segment is full.
         settings: how keyspaces are used.
+        forget: called once it was closed.
 
     Attributes:
         parts: of the keyspace.
@@ -81,8 +71,10 @@ class OpenSpace(AsyncClosing):
         found: FoundSpace,
         limits: RollLimits,
         settings: ObjectsSection,
+        forget: Callable[[OpenSpace], None],
     ) -> None:
         self.parts = parts
+        self._forget = forget
         has_records = parts.space.head_only is None
         self.checks = HeadChecks(parts, settings.head_checks if has_records else 0, self._begin)
         self._settings = settings
@@ -298,112 +290,4 @@ class OpenSpace(AsyncClosing):
         if tasks:
             await asyncio.wait(tasks)
         self.parts.meter.close()
-        opened = _open.get(self.parts.store)  # which would keep the store in memory
-        if opened is not None and opened.spaces.get(self.parts.names.name) is self:
-            del opened.spaces[self.parts.names.name]
-
-
-class _OpenSpaces:
-    """The open keyspaces of one store."""
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.spaces: dict[str, OpenSpace] = {}
-
-
-_open: WeakKeyDictionary[AsyncStore, _OpenSpaces] = WeakKeyDictionary()
-
-
-async def new_space(store: AsyncStore, names: SpaceNames, space: Space) -> None:
-    """Make a keyspace. Raises what ``make_space`` raises."""
-    async with _open.setdefault(store, _OpenSpaces()).lock:
-        await make_space(store, names, space)
-
-
-async def destroy_space(store: AsyncStore, names: SpaceNames) -> RemovedKeyspace:
-    """Close a keyspace if it is open in this store, and remove it.
-
-    Raises:
-        KeyspaceNotFoundError: there never was one of this name.
-        CompactionBusyError: a value compaction of it is running.
-        ReadOnlyError: the store was opened read-only.
-    """
-    if store.read_only:
-        raise ReadOnlyError("the store was opened read-only", keyspace=names.name)
-    opened = _open.setdefault(store, _OpenSpaces())
-    async with opened.lock:
-        space = opened.spaces.get(names.name)
-        if space is not None:
-            space.check_not_compacting()
-            await space.close()
-        return await remove_space(store, names)
-
-
-def snapshots_of(store: AsyncStore, names: SpaceNames) -> LedgerSnapshots:
-    """What takes snapshots of a ledger, which need not be one of a keyspace that opens.
-
-    Where the keyspace is open in this store, it keeps the value segments that they need.
-    """
-    space = _open.setdefault(store, _OpenSpaces()).spaces.get(names.name)
-    return LedgerSnapshots(store.table(names.ledger)) if space is None else space.parts.snapshots
-
-
-@asynccontextmanager
-async def space_closed(store: AsyncStore, names: SpaceNames) -> AsyncIterator[None]:
-    """Close a keyspace of a store, and keep it from being opened until the end of the block."""
-    opened = _open.setdefault(store, _OpenSpaces())
-    async with opened.lock:
-        space = opened.spaces.get(names.name)
-        if space is not None and not space.closed:
-            space.rebuilt = True
-            await space.close()
-        yield
-
-
-async def open_space(
-    store: AsyncStore,
-    names: SpaceNames,
-    limits: RollLimits | None = None,
-    settings: ObjectsSection | None = None,
-) -> OpenSpace:
-    """Return the open keyspace of a store, which all its handles share.
-
-    Args:
-        store: of the keyspace; it closes the keyspace before it closes itself.
-        names: of the keyspace.
-        limits: when a value segment is full, if it is not open yet; ``None`` is the default.
-        settings: how keyspaces are used, likewise; ``None`` means by the settings of the store.
-
-    Raises what ``find_space`` raises.
-    """
-    opened = _open.setdefault(store, _OpenSpaces())
-    async with opened.lock:
-        space = opened.spaces.get(names.name)
-        if space is None or space.closed:
-            found = await find_space(store, names)
-            ledger = Ledger(store, names)
-            settings = settings or keyspace_settings(store)
-            meter = SpaceMeter(metrics_of(store, names.ledger), names.name)
-            parts = SpaceParts(
-                store=store,
-                names=names,
-                space=found.space,
-                ledger=ledger,
-                manifest=LiveManifest(ledger, found.manifest),
-                values=ValueLog(store, names),
-                snapshots=LedgerSnapshots(store.table(names.ledger)),
-                losses=Losses(names.name, meter, missing=settings.lost == "missing"),
-                meter=meter,
-            )
-            limits = limits or RollLimits(length=settings.value_segment)
-            space = OpenSpace(parts, found, limits, settings)
-            close_before(store, space)
-            if not store.read_only:
-                try:
-                    await delete_unnamed(parts)
-                    await do_large_tasks(parts)
-                except BaseException:
-                    await space.close()
-                    raise
-            opened.spaces[names.name] = space
-        return space
+        self._forget(self)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from siltstone.core.errors import ReadOnlyError
 from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.ledger_rebuild import LedgerRebuild
-from siltstone.objects.open_space import space_closed
+from siltstone.objects.open_spaces import space_closed
 from siltstone.objects.rebuild_plan import Recalc, check_recalc
 from siltstone.objects.rebuild_report import RebuildReport
 from siltstone.objects.rebuild_start import begin_rebuild, space_to_rebuild

@@ -27,7 +27,7 @@ from siltstone.core.errors import (
 )
 from siltstone.objects.errors import KeyspaceExistsError
 from siltstone.objects.ledger_rebuild import LedgerRebuild
-from siltstone.objects.open_space import space_closed
+from siltstone.objects.open_spaces import space_closed
 from siltstone.objects.rebuild_plan import Recalc, check_recalc, state_after
 from siltstone.objects.rebuild_report import RebuildReport
 from siltstone.objects.records.keys import SPACE, STATE, manifest_key

@@ -19,7 +19,7 @@ import pytest
 from siltstone.core.errors import CorruptDataError, SiltstoneError
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.errors import KeyspaceExistsError
-from siltstone.objects.open_space import open_space
+from siltstone.objects.open_spaces import open_space
 from siltstone.objects.rebuild_space import rebuild_space
 from siltstone.objects.restore_space import restore_space
 from siltstone.objects.space_names import space_names

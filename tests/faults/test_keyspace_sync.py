@@ -14,7 +14,7 @@ import pytest
 
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.errors import KeyspaceExistsError
-from siltstone.objects.open_space import open_space
+from siltstone.objects.open_spaces import open_space
 from siltstone.objects.records.space_rows import HeadOnly, Space, Strategy
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_setup import make_space

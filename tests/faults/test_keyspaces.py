@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pytest
 
-from siltstone.objects.open_space import destroy_space
+from siltstone.objects.open_spaces import destroy_space
 from tests.support.objects.space_life import (
     SpaceLife,
     SpaceOperation,

@@ -53,7 +53,7 @@ def make_keyspaces(folder: Path) -> None:
     with (
         patch("siltstone.core.environment.time.time", lambda: real() - behind_s),
         patch("siltstone.store.store_assembly.owner_text", lambda _: "pid=1 host=golden"),
-        patch("siltstone.objects.open_space.RollLimits", lambda: limits),
+        patch("siltstone.objects.open_spaces.RollLimits", lambda: limits),
     ):
         siltstone.init(folder, containers=1)
         with siltstone.open(folder) as store:

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from siltstone.objects import tree_side
 from siltstone.objects.async_keyspace import AsyncKeyspace
-from siltstone.objects.open_space import open_space
+from siltstone.objects.open_spaces import open_space
 from siltstone.objects.records.space_rows import Space, Strategy
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_setup import make_space

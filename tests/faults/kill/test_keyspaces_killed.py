@@ -21,7 +21,7 @@ import pytest
 
 import siltstone
 from siltstone import objects
-from siltstone.objects.open_space import open_space
+from siltstone.objects.open_spaces import open_space
 from siltstone.objects.records.keys import LargeStatus, ObjectKey
 from siltstone.store.opening import open_async_store
 from tests.support.kill.keyspace_child import LIMITS, NAMES, Work, removes, value_of

@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import Any
 
 from siltstone.objects.async_keyspace import AsyncKeyspace
-from siltstone.objects.open_space import OpenSpace, open_space
+from siltstone.objects.open_space import OpenSpace
+from siltstone.objects.open_spaces import open_space
 from siltstone.objects.space_names import space_names
 from siltstone.objects.value_segments import RollLimits
 from siltstone.store.opening import open_async_store

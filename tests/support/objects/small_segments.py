@@ -8,7 +8,8 @@ from pathlib import Path
 
 import siltstone
 from siltstone.objects.async_keyspace import AsyncKeyspace
-from siltstone.objects.open_space import OpenSpace, open_space
+from siltstone.objects.open_space import OpenSpace
+from siltstone.objects.open_spaces import open_space
 from siltstone.objects.records.space_rows import Space, Strategy
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_setup import make_space

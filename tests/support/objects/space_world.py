@@ -11,7 +11,7 @@ from siltstone.core.errors import LogError, StoreError
 from siltstone.core.fenced_log import LogOwner
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.objects.async_keyspace import AsyncKeyspace
-from siltstone.objects.open_space import open_space
+from siltstone.objects.open_spaces import open_space
 from siltstone.objects.records.space_rows import Space, Strategy
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_setup import make_space

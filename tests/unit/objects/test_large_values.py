@@ -70,7 +70,7 @@ async def test_values_over_the_limit_are_segments_whichever_way_they_came(tmp_pa
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[siltstone.Store]:
     """One whose keyspaces have the same limits, for blocking callers."""
-    monkeypatch.setattr("siltstone.objects.open_space.RollLimits", lambda **_: LARGE)
+    monkeypatch.setattr("siltstone.objects.open_spaces.RollLimits", lambda **_: LARGE)
     with siltstone.open(store_for_keyspaces(tmp_path)) as opened:
         yield opened
 
