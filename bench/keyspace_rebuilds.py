@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.figure import MIB, SECONDS, Figure, Unit
+from bench.keyspace_child import index_of
 from bench.workshop import Loop, Workshop, async_store, in_flight, seconds_of
 from siltstone import objects
 from siltstone.objects import AsyncKeyspace, sure_headers
@@ -35,8 +36,7 @@ def rebuilds(workshop: Workshop) -> list[Figure]:
         value = os.urandom(VALUE_BYTES)
 
         def put(number: int) -> asyncio.Future[objects.PutResult]:
-            index = {"owner": [f"user-{number % 1000}"], "day": [f"2026-01-{number % 28 + 1:02}"]}
-            return keyspace.put("bucket", f"key-{number:09}", value, index=index)
+            return keyspace.put("bucket", f"key-{number:09}", value, index=index_of(number))
 
         loop(in_flight(WIDTH, total, put))
         loop(store.flush())
