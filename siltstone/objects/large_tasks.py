@@ -23,6 +23,7 @@ async def do_large_tasks(space: SpaceParts) -> int:
     """Delete large values that nothing needs any longer; return how many those were.
 
     Raises:
+        ClosedError: the keyspace was closed.
         SiltstoneError: the store refused, or did not answer; what is left is done later.
     """
     await _end_uploads(space)
@@ -32,6 +33,7 @@ async def do_large_tasks(space: SpaceParts) -> int:
     async for row_key, found in table.scan(prefix, after_prefix(prefix)):
         row = decode_large_row(found.value, where=row_key.hex())
         # Asked for each of them: a snapshot may end while others are being deleted.
+        space.check_living()
         oldest = space.snapshots.oldest
         is_shown = row.sqn and oldest is not None and oldest < found.version
         if is_shown or space.store.environment.time() < row.not_before_s:
@@ -54,6 +56,7 @@ async def _end_uploads(space: SpaceParts) -> None:
     prefix = large_prefix(LargeStatus.UPLOADING)
     async for row_key, found in space.store.table(ledger).scan(prefix, after_prefix(prefix)):
         _, number = decode_large_key(row_key)
+        space.check_living()
         if space.large.use.is_uploading(number):
             continue
         dead = Put(ledger, large_key(LargeStatus.DEAD, number), encode_large_row(LargeRow()))

@@ -110,6 +110,7 @@ class LargeUpload:
         for start in range(0, len(data), self._append_bytes):
             part = data[start : start + self._append_bytes]
             await self._settle()
+            self._space.check_living()
             self._flying = self._segment.append(part, expected_offset=self._length)
             self._length += len(part)
 
@@ -177,6 +178,7 @@ def _heard(appended: asyncio.Future[int]) -> None:
 async def begin_upload(space: SpaceParts, batches: BatchWriter) -> LargeUpload:
     """Begin to upload a large value. Raises what a put raises; then nothing of it stays."""
     number = await batches.number()
+    space.check_living()
     use = space.large.use
     use.begin_upload(number)
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from siltstone.container.models.segments import VersionIs
 from siltstone.objects.errors import RebuildingError
 from siltstone.objects.records.head import Head, HeadFields, decode_head, head_fields
 from siltstone.objects.records.keys import (
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from siltstone.container.models.segments import TableValue
     from siltstone.store.async_store import AsyncStore
 
+NO_ROW: Final = b"\x00"
+"""No row has this key."""
+
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
@@ -45,6 +49,7 @@ class Ledger:
     """Looks into the table of one keyspace."""
 
     def __init__(self, store: AsyncStore, names: SpaceNames) -> None:
+        self._store = store
         self._names = names
         self._table: AsyncTable = store.table(names.ledger)
 
@@ -71,6 +76,18 @@ class Ledger:
             return None
         check_built(found.value, keyspace=self._names.name)
         return Versioned(decode_state(found.value, where=self._names.name), found.version)
+
+    async def settle(self) -> None:
+        """Wait until all that was committed up to now is acknowledged, or was refused.
+
+        A caller that was cancelled waits for its commit no longer, and what is read does not show
+        it yet. So this comes before a decision to delete what no row names.
+
+        Raises:
+            TableNotFoundError: there is none.
+            SiltstoneError: the log failed, or another owner has the store.
+        """
+        await self._store.commit([], [VersionIs(self._names.ledger, NO_ROW, None)])
 
     async def manifest(self) -> list[ManifestRow]:
         """The value segments, in the order of their SQNs."""

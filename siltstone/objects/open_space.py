@@ -26,12 +26,9 @@ from siltstone.objects.scores import RUN_MAX, best_run
 from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.space_parts import SpaceParts
 from siltstone.objects.space_setup import FoundSpace
-from siltstone.objects.value_compaction import (
-    CompactionReport,
-    ValueCompaction,
-    do_tasks,
-)
+from siltstone.objects.value_compaction import CompactionReport, ValueCompaction
 from siltstone.objects.value_segments import RollLimits, ValueSegments
+from siltstone.objects.value_tasks import do_tasks
 from siltstone.objects.value_uses import ValueUses
 from siltstone.store.own_target import own_target
 from siltstone.store.system_table import tell_health
@@ -183,6 +180,7 @@ class OpenSpace(AsyncClosing):
         self, batches: BatchWriter, *, gives_way: bool
     ) -> AsyncIterator[tuple[ValueCompaction, ImportTarget]]:
         parts = self.parts
+        await parts.ledger.settle()  # one that was cancelled may have changed the manifest just now
         held = await parts.snapshots.take(FOLD_TTL_S)
         try:
             target = await own_target(parts.store)

@@ -19,11 +19,9 @@ from siltstone.objects.space_meter import SpaceMeter
 from siltstone.objects.space_parts import SpaceParts
 from siltstone.objects.space_removal import RemovedKeyspace, remove_space
 from siltstone.objects.space_setup import find_space, make_space
-from siltstone.objects.value_compaction import (
-    delete_unnamed,
-)
 from siltstone.objects.value_log import ValueLog
 from siltstone.objects.value_segments import RollLimits
+from siltstone.objects.value_tasks import delete_unnamed
 from siltstone.store.own_settings import keyspace_settings, metrics_of
 from siltstone.store.system_table import close_before
 

@@ -137,6 +137,7 @@ async def begin_rebuild(store: AsyncStore, names: SpaceNames, space: Space) -> N
         ChunkError: long-term storage refused, or did not answer.
     """
     await store.create_table(names.ledger, exist_ok=True)
+    await Ledger(store, names).settle()
     state = await store.table(names.ledger).get(STATE)
     segments = [info async for info in store.list(names.values)]
     found = [info for info in segments if names.number_of(info.name) is not None]

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from siltstone.core.errors import SnapshotExpiredError
+from siltstone.core.errors import ClosedError, SnapshotExpiredError
 from siltstone.store.handles.async_table import end_snapshot, has_ended
 
 if TYPE_CHECKING:
@@ -76,10 +76,12 @@ class LedgerSnapshots:
 
     Attributes:
         table: name of the ledger.
+        ended: whether the keyspace was closed.
     """
 
     def __init__(self, table: AsyncTable) -> None:
         self.table = table.name
+        self.ended = False
         self._table = table
         self._living: dict[int, _Shared] = {}
         self._held: set[HeldLedger] = set()
@@ -92,8 +94,11 @@ class LedgerSnapshots:
 
         Raises:
             SnapshotLimitError: 16 snapshots of tables of this container are living.
+            ClosedError: the keyspace was closed.
             ValueError: ``ttl_s`` is out of range.
         """
+        if self.ended:
+            raise ClosedError("the keyspace was closed")
         if not 0 < ttl_s <= FOLD_TTL_S:
             raise ValueError(f"ttl_s is above 0 and at most {FOLD_TTL_S:.0f}, not {ttl_s}")
         now_s = asyncio.get_running_loop().time()
@@ -124,6 +129,7 @@ class LedgerSnapshots:
         return min((held.version for held in self._held), default=None)
 
     def end(self) -> None:
-        """End all of them."""
+        """End all of them; there are to be no others."""
+        self.ended = True
         for held in list(self._held):
             held.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from siltstone.core.errors import ClosedError
 from siltstone.objects.changes import STANDARD, Name, name_bytes, object_key
 from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.records.limits import SUBKEY_BYTES_MAX
@@ -54,6 +55,14 @@ class SpaceParts:
     def large(self) -> LargeValues:
         """Its large values."""
         return self.values.large
+
+    def check_living(self) -> None:
+        """Raise ``ClosedError`` once the keyspace was closed, though a caller still works on it.
+
+        It may be open again, and knows nothing of those snapshots, readers and uploads.
+        """
+        if self.snapshots.ended:
+            raise ClosedError("the keyspace was closed")
 
     def check_values(self, verb: str) -> None:
         """Refuse what a keyspace of heads only does not have. Raises ``UnsupportedError``."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from siltstone.container.models.segments import Operation, Put, RemoveRange
 from siltstone.core.errors import SegmentNotFoundError, TableNotFoundError
 from siltstone.objects.errors import KeyspaceExistsError, KeyspaceNotFoundError
+from siltstone.objects.ledger import Ledger
 from siltstone.objects.records.keys import (
     SPACE,
     TASK,
@@ -62,6 +63,7 @@ async def remove_space(store: AsyncStore, names: SpaceNames) -> RemovedKeyspace:
         is_there = await store.table(names.ledger).get(SPACE) is not None
     except TableNotFoundError:
         raise KeyspaceNotFoundError("no such keyspace", keyspace=names.name) from None
+    await Ledger(store, names).settle()  # an import whose caller was cancelled makes segments, too
     found = await _segments(store, names)
     tasks = [each for info in found if (each := _task(names, info.name)) is not None]
     if is_there or tasks:

@@ -15,11 +15,18 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from siltstone.container.models.imports import ImportOutput, ImportTicket
-from siltstone.container.models.segments import Operation, Put, Remove, SetAttribute, VersionIs
+from siltstone.container.models.segments import (
+    AttributeIs,
+    Condition,
+    Operation,
+    Put,
+    Remove,
+    SetAttribute,
+    VersionIs,
+)
 from siltstone.core.errors import (
     ConditionFailedError,
     CorruptDataError,
-    SegmentNotFoundError,
     SiltstoneError,
 )
 from siltstone.objects.changes import DeleteRequest, name_text
@@ -28,17 +35,14 @@ from siltstone.objects.ledger import manifest_of
 from siltstone.objects.records.head import decode_head
 from siltstone.objects.records.keys import (
     STATE,
-    TASK,
     head_key,
     manifest_key,
-    number_of_task,
     task_key,
 )
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     ValueStatus,
     decode_state,
-    decode_task,
     encode_manifest_row,
     encode_task,
 )
@@ -47,6 +51,7 @@ from siltstone.objects.scores import RUN_MAX, best_run, without
 from siltstone.objects.segment_copy import SegmentCopy
 from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
 from siltstone.objects.value_segments import RollLimits
+from siltstone.objects.value_tasks import delete_unnamed
 from siltstone.objects.value_uses import ValueUses
 from siltstone.store.handles.import_writer import ImportWriter
 
@@ -303,7 +308,7 @@ class ValueCompaction:
     async def _switch(self, run: Sequence[ManifestRow], made: Sequence[ManifestRow]) -> None:
         """Let the manifest name the new segments; the old ones are to be deleted."""
         ledger = self._names.ledger
-        conditions = []
+        conditions: list[Condition] = []
         operations: list[Operation] = []
         not_before_s = 0
         if self._waste_retention_s:
@@ -316,7 +321,11 @@ class ValueCompaction:
             operations.append(Remove(ledger, key))
             operations.append(Put(ledger, task_key(row.number), encode_task(not_before_s)))
             operations.append(self._says(row.number, SegmentFate.REPLACED))
-        operations += [self._says(row.number, SegmentFate.NAMED) for row in made]
+        for row in made:
+            # It may be about to be deleted, where this keyspace was closed and opened meanwhile.
+            segment = self._names.value_segment(row.number)
+            conditions.append(AttributeIs(segment, FATE_ATTRIBUTE, None))
+            operations.append(self._says(row.number, SegmentFate.NAMED))
         operations += [
             Put(ledger, manifest_key(row.first_sqn), encode_manifest_row(row)) for row in made
         ]
@@ -346,52 +355,3 @@ def _made_row(number: int, copy: SegmentCopy, as_of: int) -> ManifestRow:
         as_of=as_of,
         kept=written.kept,
     )
-
-
-async def do_tasks(space: SpaceParts) -> int:
-    """Delete value segments that no snapshot needs any longer; return how many those were.
-
-    Raises:
-        SiltstoneError: the store refused, or did not answer; what is left is done later.
-    """
-    count = 0
-    table = space.store.table(space.names.ledger)
-    async for row_key, found in table.scan(TASK, bytes((TASK[0] + 1,))):
-        not_before_s = decode_task(found.value, where=row_key.hex())
-        # Asked for each task: a compaction may add some while others are being done.
-        oldest = space.snapshots.oldest
-        is_needed = oldest is not None and oldest < found.version
-        if is_needed or space.store.environment.time() < not_before_s:
-            continue
-        await _delete(space, number_of_task(row_key))
-        await table.remove(row_key)
-        count += 1
-    return count
-
-
-async def delete_unnamed(space: SpaceParts) -> int:
-    """Delete value segments that a compaction made and that the manifest never named.
-
-    Raises:
-        SiltstoneError: the store refused, or did not answer.
-    """
-    state = await space.ledger.state()
-    manifest = await space.manifest.now()
-    if state is None:
-        raise CorruptDataError("keyspace has no state", where=space.names.name)
-    table = space.store.table(space.names.ledger)
-    tasks = [number_of_task(key) async for key, _ in table.scan(TASK, bytes((TASK[0] + 1,)))]
-    known = {*manifest.numbers, *tasks}
-    found = [info.name async for info in space.store.list(space.names.values)]
-    numbers = [number for name in found if (number := space.names.number_of(name)) is not None]
-    unnamed = [each for each in numbers if each not in known and each < state.state.next_number]
-    for number in unnamed:
-        await _delete(space, number)
-    return len(unnamed)
-
-
-async def _delete(space: SpaceParts, number: int) -> None:
-    try:
-        await space.store.segment(space.names.value_segment(number)).delete()
-    except SegmentNotFoundError:
-        return

@@ -16,7 +16,8 @@ from siltstone.objects.records.footer import TRAILER_BYTES, decode_trailer
 from siltstone.objects.records.keys import ObjectKey
 from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
 from siltstone.objects.snapshots import HeldLedger
-from siltstone.objects.value_compaction import ValueCompaction, do_tasks
+from siltstone.objects.value_compaction import ValueCompaction
+from siltstone.objects.value_tasks import do_tasks
 from tests.support.objects.small_segments import small_keyspace, store_for_keyspaces, values_of
 from tests.support.objects.value_replay import lying
 from tests.support.stores import chunk_path, flip

@@ -14,7 +14,8 @@ from siltstone.objects import AsyncKeyspace, CompactionBusyError
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records.space_rows import ManifestRow, ValueStatus, decode_task
 from siltstone.objects.records.value_record import ValueKind
-from siltstone.objects.value_compaction import ValueCompaction, do_tasks
+from siltstone.objects.value_compaction import ValueCompaction
+from siltstone.objects.value_tasks import do_tasks
 from tests.support.objects.small_segments import (
     NAME,
     small_keyspace,
