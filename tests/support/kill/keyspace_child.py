@@ -37,11 +37,13 @@ class Work:
         folder: of the store.
         numbers: of each writer the number of its next change.
         compacts: whether value segments are compacted meanwhile.
+        takeover: whether the store is taken from the owner that it has.
     """
 
     folder: str
     numbers: list[int]
     compacts: bool
+    takeover: bool = False
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -97,7 +99,7 @@ async def compact(space: OpenSpace) -> None:
 async def run(work: Work, pipe: int) -> None:
     """Open the keyspace, and let all writers work."""
     try:
-        async with await open_async_store(work.folder) as store:
+        async with await open_async_store(work.folder, takeover=work.takeover) as store:
             space = await open_space(store, NAMES, LIMITS)
             photos = AsyncKeyspace(space)
             report(pipe, "o")
