@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from siltstone.objects.space_info import KeyspaceInfo as KeyspaceInfo
     from siltstone.objects.space_info import ValueSegmentInfo as ValueSegmentInfo
     from siltstone.objects.space_removal import RemovedKeyspace as RemovedKeyspace
+    from siltstone.objects.space_verify import DamagedBackup as DamagedBackup
+    from siltstone.objects.space_verify import KeyspaceVerifyReport as KeyspaceVerifyReport
+    from siltstone.objects.space_verify import verify_backups as verify_backups
     from siltstone.objects.sync import SyncReport as SyncReport
     from siltstone.objects.value_compaction import CompactionReport as CompactionReport
     from siltstone.objects.value_compaction import DroppedObject as DroppedObject
@@ -70,6 +73,7 @@ __all__ = [
     "AsyncOpenValue",
     "CompactionBusyError",
     "CompactionReport",
+    "DamagedBackup",
     "Difference",
     "Differences",
     "DoubtfulObject",
@@ -83,6 +87,7 @@ __all__ = [
     "KeyspaceNameError",
     "KeyspaceNotFoundError",
     "KeyspaceSnapshot",
+    "KeyspaceVerifyReport",
     "LostObjectError",
     "ObjectError",
     "ObjectHead",
@@ -115,6 +120,7 @@ __all__ = [
     "remove_backups",
     "restore",
     "restore_async",
+    "verify_backups",
 ]
 
 _PLACES = {
@@ -160,6 +166,9 @@ _PLACES = {
     "remove_backups": "space_backups",
     "restore": "keyspace",
     "restore_async": "async_keyspaces",
+    "DamagedBackup": "space_verify",
+    "KeyspaceVerifyReport": "space_verify",
+    "verify_backups": "space_verify",
 }
 
 

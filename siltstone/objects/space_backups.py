@@ -10,7 +10,9 @@ from typing import Final
 from siltstone.core.errors import CorruptDataError, StoreNotFoundError
 from siltstone.core.storage.optional_verbs import delete_many
 from siltstone.core.text import uuid_text
+from siltstone.objects.records.space_backup import SpaceBackup
 from siltstone.objects.space_place import VALUES, SpacePlace, one_space, spaces_in
+from siltstone.store.admin.generations import FoundRecord
 from siltstone.store.admin.place_turns import Lease, turn
 
 DELETES: Final = 1_000
@@ -108,6 +110,7 @@ def remove_backups(
     keyspace: str | None = None,
     store: str | None = None,
     takeover: bool = False,
+    dry_run: bool = False,
 ) -> RemovedBackups:
     """Remove backups of a keyspace, and every object that no other backup of it names.
 
@@ -119,6 +122,7 @@ def remove_backups(
         keyspace: name; ``None`` means the only one that the place has backups of.
         store: uuid of the store that it was in; ``None`` means the only one.
         takeover: continue although another call is at work in the place.
+        dry_run: only tell what would be removed.
 
     Raises:
         StoreNotFoundError: there are none of it, or there never was one of a number.
@@ -129,12 +133,16 @@ def remove_backups(
     """
     with spaces_in(place) as spaces:
         space = one_space(spaces, keyspace, store, place=place)
+        if dry_run:
+            gone = _gone(space, generations)
+            sizes = _garbage(
+                space, [each for each in space.generations() if each.number not in gone]
+            )
+            return RemovedBackups(
+                generations=tuple(gone), objects=len(sizes), size=sum(sizes.values())
+            )
         with turn(space, takeover=takeover) as taken:
-            there = set(space.numbers())
-            for number in generations:
-                if number > max(there, default=0):
-                    raise StoreNotFoundError("there is no such backup", generation=number)
-            gone = sorted(there.intersection(generations))
+            gone = _gone(space, generations)
             for number in gone:
                 taken.check()
                 space.forget(number)
@@ -142,24 +150,45 @@ def remove_backups(
     return RemovedBackups(generations=tuple(gone), objects=count, size=size)
 
 
+def _gone(space: SpacePlace, generations: Collection[int]) -> list[int]:
+    """Those of some generations that are there."""
+    there = set(space.numbers())
+    for number in generations:
+        if number > max(there, default=0):
+            raise StoreNotFoundError("there is no such backup", generation=number)
+    return sorted(there.intersection(generations))
+
+
 def _collect(space: SpacePlace, taken: Lease) -> tuple[int, int]:
     """Delete the objects that nothing names; return how many, and their bytes."""
-    named: set[str] = set()
     whole = space.generations()
-    for found in whole:
+    garbage = _garbage(space, whole)
+    for number in set(space.numbers()) - {found.number for found in whole}:
+        taken.check()
+        space.forget(number)  # its maker died in the middle of its record
+    names = [space.folder + name for name in garbage]
+    for begin in range(0, len(names), DELETES):
+        taken.check()
+        for error in delete_many(space.storage, names[begin : begin + DELETES]).values():
+            raise error
+    return len(garbage), sum(garbage.values())
+
+
+def _garbage(space: SpacePlace, kept: list[FoundRecord[SpaceBackup]]) -> dict[str, int]:
+    """The lengths of the objects that no kept generation names.
+
+    Raises:
+        CorruptDataError: one cannot be read, so what it needs is unknown.
+    """
+    named: set[str] = set()
+    for found in kept:
         if found.backup is None:
             raise CorruptDataError(
                 f"backup {found.number} cannot be read", where=found.damage[0].name
             )
         named |= {part.name for part in found.backup.objects}
-    for number in set(space.numbers()) - {found.number for found in whole}:
-        taken.check()
-        space.forget(number)  # its maker died in the middle of its record
-    lengths = space.lengths()
-    garbage = [name for name in lengths if name.startswith(VALUES) and name not in named]
-    for begin in range(0, len(garbage), DELETES):
-        taken.check()
-        names = [space.folder + name for name in garbage[begin : begin + DELETES]]
-        for error in delete_many(space.storage, names).values():
-            raise error
-    return len(garbage), sum(lengths[name] for name in garbage)
+    return {
+        name: length
+        for name, length in space.lengths().items()
+        if name.startswith(VALUES) and name not in named
+    }
