@@ -158,6 +158,7 @@ class AsyncExchange:
         *,
         prefer: Preference,
         deletes: bool = False,
+        dry_run: bool = False,
         tag: str | None = None,
         start: Name | None = None,
         end: Name | None = None,
@@ -166,7 +167,8 @@ class AsyncExchange:
 
         What differs is found as by ``differences``. Value, metadata, index, value hash, expiry and
         time of change travel. An object is written only if it still is what was compared; one that
-        was changed meanwhile is left as it is, and counted. A repeat goes on.
+        was changed meanwhile, or is too long for its target, is left as it is, and counted. A
+        repeat goes on.
 
         Args:
             other: as for ``differences``, like ``bucket``, ``tag``, ``start`` and ``end``.
@@ -177,6 +179,7 @@ class AsyncExchange:
             deletes: what the preferred side lacks is removed from the other one. Otherwise an
                 object that one side lacks is copied to it, since nothing tells a deleted object
                 from one that never was.
+            dry_run: only count what would be done; both sides may be read-only.
             tag: of the objects.
             start: the first key of the bucket.
             end: the key after the last.
@@ -189,7 +192,7 @@ class AsyncExchange:
         preference = check_preference(prefer, deletes=deletes)
         which = range_of(self._space.parts, other._space.parts, bucket, tag, start, end)
         async with self.sides(which, other._space) as sides:
-            return await Sync(*sides, preference, deletes=deletes).run()
+            return await Sync(*sides, preference, deletes=deletes, dry_run=dry_run).run()
 
     @asynccontextmanager
     async def sides(self, which: Range, other: OpenSpace) -> AsyncIterator[Sides]:

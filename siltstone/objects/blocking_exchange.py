@@ -146,6 +146,7 @@ class Exchange:
         *,
         prefer: Preference,
         deletes: bool = False,
+        dry_run: bool = False,
         tag: str | None = None,
         start: Name | None = None,
         end: Name | None = None,
@@ -156,7 +157,7 @@ class Exchange:
 
         async def work() -> SyncReport:
             async with self._sides(which, other) as sides:
-                return await Sync(*sides, preference, deletes=deletes).run()
+                return await Sync(*sides, preference, deletes=deletes, dry_run=dry_run).run()
 
         return self._loop.run(work())
 

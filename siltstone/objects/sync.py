@@ -9,8 +9,12 @@ from enum import Enum
 from typing import Final, Literal, NamedTuple, cast
 
 from siltstone.core.constants import MIB
+from siltstone.core.errors import ReadOnlyError
+from siltstone.objects.changes import name_text
 from siltstone.objects.comparison import Comparison, CountedSide, DifferentRows
+from siltstone.objects.errors import ObjectLimitError
 from siltstone.objects.records.head import Head, compared_bytes, decode_head
+from siltstone.objects.records.keys import decode_head_key
 from siltstone.objects.tree import Range
 from siltstone.objects.tree_side import CopiedObject, Side
 
@@ -39,6 +43,9 @@ class SyncReport:
         changed: how many were changed meanwhile, and left as they are; a repeat looks at them.
         lost: how many have a value that is damaged or gone where it was to be read.
         left_out: how many would have been written to a side that takes no changes.
+        too_long: how many do not fit into the keyspace that they were to be written to: its frames
+            of tier 1 are smaller. They are left as they are on both sides.
+        too_long_names: tag, bucket and key of the first 1,000 of these.
         exchanged_bytes: what went from one side to the other, values included.
     """
 
@@ -50,7 +57,13 @@ class SyncReport:
     changed: int = 0
     lost: int = 0
     left_out: int = 0
+    too_long: int = 0
+    too_long_names: tuple[tuple[str, str, str], ...] = ()
     exchanged_bytes: int = 0
+
+
+NAMES_MAX: Final = 1_000
+"""Objects that a report names. More are counted."""
 
 
 class SyncTarget(Enum):
@@ -126,6 +139,7 @@ class Sync:
         which: the range of rows of both.
         prefer: whose version counts.
         deletes: whether its absences count, too.
+        dry_run: only count what would be done, as if sides that are read-only were not.
     """
 
     def __init__(
@@ -136,12 +150,15 @@ class Sync:
         prefer: Preference,
         *,
         deletes: bool,
+        dry_run: bool = False,
     ) -> None:
         self._sides: dict[SyncTarget, Side] = {SyncTarget.LEFT: left, SyncTarget.RIGHT: right}
         self._right = right
         self._comparison = Comparison(left, right, which)
         self._prefer = prefer
         self._deletes = deletes
+        self._dry_run = dry_run
+        self._too_long: list[tuple[str, str, str]] = []
         self._counts: Counter[str] = Counter()
         self._refusing: set[SyncTarget] = set()
 
@@ -155,7 +172,7 @@ class Sync:
         """
         for target, side in self._sides.items():
             refusal = await side.refusal()
-            if refusal is None:
+            if refusal is None or (self._dry_run and isinstance(refusal, ReadOnlyError)):
                 continue
             if target.value != self._prefer:
                 raise refusal
@@ -177,7 +194,11 @@ class Sync:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        return SyncReport(exchanged_bytes=self._right.exchanged_bytes, **self._counts)
+        return SyncReport(
+            exchanged_bytes=self._right.exchanged_bytes,
+            too_long_names=tuple(self._too_long),
+            **self._counts,
+        )
 
     async def _landed(self, flight: deque[tuple[asyncio.Task[str], int]]) -> int:
         """Wait for the first object; return the bytes that it held."""
@@ -200,13 +221,22 @@ class Sync:
         expected = None if there is None else there[0].sqn
         if step.removes:
             assert expected is not None, "what is removed is there"
-            is_done = await side.remove(found.row_key, expected)
+            is_done = self._dry_run or await side.remove(found.row_key, expected)
             return f"removed_from_{target.value}" if is_done else "changed"
         assert here is not None, "what is copied is there"
+        if self._dry_run:
+            return f"copied_to_{target.value}"
         source = self._sides[SyncTarget.RIGHT if target is SyncTarget.LEFT else SyncTarget.LEFT]
         copied = CopiedObject(found.row_key, here[1], b"", expected)
         copy = _upload if here[0].size > await side.record_value_max() else _copy
-        is_copied = await copy(source, side, copied, here[0].size)
+        try:
+            is_copied = await copy(source, side, copied, here[0].size)
+        except ObjectLimitError:
+            if len(self._too_long) < NAMES_MAX:
+                key = decode_head_key(found.row_key)
+                names = name_text(key.tag), name_text(key.bucket), name_text(key.key)
+                self._too_long.append(names)
+            return "too_long"
         if is_copied is None:
             return "lost"
         return f"copied_to_{target.value}" if is_copied else "changed"

@@ -181,7 +181,7 @@ class SyncMachine(RuleBasedStateMachine):
             left = {key: each for key, each in left.items() if key[:2] == ("x", "b")}
             right = {key: each for key, each in right.items() if key[:2] == ("x", "b")}
         now_s = self.now_s
-        arguments = {"bucket": "b", "tag": "x"} if one_side else {}
+        arguments: dict[str, Any] = {"bucket": "b", "tag": "x"} if one_side else {}
         report = self.run(
             self.sides[0].sync(self.sides[1], prefer=prefer, deletes=deletes, **arguments)
         )
