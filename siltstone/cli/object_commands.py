@@ -6,7 +6,17 @@ import click
 
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.name_pattern import NamePattern
+from siltstone.cli.object_backup_commands import (
+    backup,
+    backups,
+    remove_backups,
+    restore,
+    verify_backups,
+)
+from siltstone.cli.object_entry_commands import mput, trim
+from siltstone.cli.object_exchange_commands import diff, sync
 from siltstone.cli.object_list_commands import buckets, index, keys
+from siltstone.cli.object_rebuild_commands import doubtful, rebuild, strategies_of
 from siltstone.cli.object_upkeep_commands import check, compact, destroy, stat
 from siltstone.cli.object_value_commands import get, head, put, remove
 from siltstone.cli.output import print_json, say
@@ -34,6 +44,11 @@ def objects() -> None:
     help="A kind of objects, and what compaction keeps of replaced ones: o:recovr (nothing; the "
     "only one if none is given) or log:retain (all but the values); may stand several times.",
 )
+@click.option(
+    "--head-only",
+    type=click.Choice(["with_lookup", "no_lookup"]),
+    help="Entries without values, for mput; with look-up, head and conditions work.",
+)
 @click.option("--exist-ok", is_flag=True, help="An existing keyspace is fine, as it is.")
 @takeover_option
 @json_option
@@ -43,6 +58,7 @@ def create_keyspace(
     keyspace: str,
     tags: tuple[str, ...],
     *,
+    head_only: str | None,
     exist_ok: bool,
     takeover: bool,
     as_json: bool,
@@ -50,22 +66,19 @@ def create_keyspace(
     """Make the keyspace KEYSPACE."""
     from siltstone.objects import KeyspaceExistsError, create, open
 
-    strategies: dict[str, str] = {}
-    for text in tags:
-        tag, sign, strategy = text.rpartition(":")
-        if not sign or tag in strategies:
-            raise click.BadParameter("write TAG:STRATEGY, each tag once", param_hint="--tag")
-        strategies[tag] = strategy
+    strategies = strategies_of(tags)
     with session.open_owner(takeover=takeover) as store:
         try:
-            made = create(store, keyspace, tags=strategies or None)
+            made = create(store, keyspace, tags=strategies, head_only=head_only)
         except KeyspaceExistsError:
             if not exist_ok:
                 raise
             made = open(store, keyspace)
-        found = dict(made.tags)
+        found: dict[str, object] = {"tags": dict(made.tags)}
+        if made.head_only is not None:
+            found["head_only"] = made.head_only
     if as_json:
-        print_json({"keyspace": keyspace, "tags": found})
+        print_json({"keyspace": keyspace, **found})
 
 
 @objects.command("ls")
@@ -89,4 +102,8 @@ def list_keyspaces(session: Session, pattern: str, *, as_json: bool) -> None:
 
 
 for verb in (put, get, head, remove, keys, buckets, index, stat, compact, check, destroy):
+    objects.add_command(verb)
+for verb in (backup, backups, verify_backups, restore, remove_backups, rebuild, doubtful):
+    objects.add_command(verb)
+for verb in (mput, trim, diff, sync):
     objects.add_command(verb)

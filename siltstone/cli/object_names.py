@@ -92,6 +92,8 @@ def head_lines(head: ObjectHead) -> Iterator[tuple[str, object]]:
     """The same for people."""
     yield "bucket", head.bucket
     yield "key", head.key
+    if head.subkey:
+        yield "subkey", head.subkey
     yield "tag", head.tag
     yield "sqn", head.sqn
     yield "size", counted(head.size, "byte")

@@ -241,6 +241,7 @@ def write_file(path: Path, pieces: Iterable[bytes], *, overwrite: bool) -> None:
 @click.argument("keyspace")
 @click.argument("bucket")
 @click.argument("key")
+@click.option("--subkey", default="", help="Of an entry of a keyspace of heads only.")
 @tag_option
 @base64_option
 @recover_option
@@ -253,13 +254,14 @@ def head(
     key: str,
     tag: str,
     *,
+    subkey: str,
     as_base64: bool,
     as_json: bool,
 ) -> None:
     """Show all of KEY but its value. Exits with 3 when it is absent."""
     from siltstone import objects
 
-    names = [raw_name(name, as_base64=as_base64) for name in (bucket, key)]
+    names = [raw_name(name, as_base64=as_base64) for name in (bucket, key, subkey)]
     with session.open_reader() as store:
         found = objects.open(store, keyspace).head(*names, tag=tag)
     if found is None:

@@ -22,7 +22,11 @@ WAYS_OUT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.CollectionSequenceError, "collection writer ls shows the last sequence of each"),
     (errors.NegativeCountError, "collection read --diffs shows which"),
     (object_errors.KeyspaceNotFoundError, "objects ls lists them; objects create makes one"),
-    (object_errors.KeyspaceExistsError, "objects create --exist-ok takes it as it is"),
+    (
+        object_errors.KeyspaceExistsError,
+        "objects create --exist-ok takes it as it is; objects restore needs a new name",
+    ),
+    (object_errors.RebuildingError, "objects rebuild, or the same objects restore, goes on"),
     (object_errors.UnsupportedError, "objects stat shows its tags"),
     (object_errors.LostObjectError, "objects check --deep finds all that is lost"),
     (errors.StoreInUseError, "end that process, or fence it by --takeover"),
