@@ -164,9 +164,14 @@ class OpenSpace(AsyncClosing):
         try:
             async with self._switching:
                 found = await parts.ledger.state()
-                if found is not None and found.state.records:
+                has_records = found is not None and found.state.records > 0
+                if found is not None and has_records:
                     self._segments.end(found.state.number)
-                    await batches.number()  # it comes after the roll
+                rows = (await parts.manifest.now()).rows
+                if has_records or any(row.status is ValueStatus.ROLLING for row in rows):
+                    # It comes after the roll, also after one that took effect and has no answer
+                    # yet: until then nothing here knows that its segment waits for a footer.
+                    await batches.number()
                 for row in (await parts.manifest.now()).rows:
                     while not await self._segments.has_footer(row.number):
                         self.check_open()

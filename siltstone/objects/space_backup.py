@@ -86,7 +86,7 @@ async def back_up(
         opened, taken = await run(opening.open)
         before, moment = await space.sealed()
         try:
-            return await _Copying(space, opened, taken, moment, before.version).run()
+            return await _Copying(space, opened, taken, moment, before).run()
         finally:
             moment.release()
             before.release()
@@ -131,7 +131,7 @@ class _Copying:
     """One backup: what the place lacks is copied, and then the record is written."""
 
     def __init__(
-        self, space: OpenSpace, place: SpacePlace, taken: Lease, moment: Moment, before: int
+        self, space: OpenSpace, place: SpacePlace, taken: Lease, moment: Moment, before: Moment
     ) -> None:
         self._space = space
         self._parts = space.parts
@@ -145,6 +145,10 @@ class _Copying:
     async def run(self) -> KeyspaceBackupReport:
         made_ms = max(0, int(self._parts.store.environment.time() * 1000))
         rows, next_sqn = await self._rows()
+        begun = await self._before.ledger.get(STATE)
+        if begun is not None:
+            least = decode_state(begun.value, where=self._parts.names.name).next_sqn
+            assert next_sqn >= least, "all that was acknowledged is in segments with footers"
         known = await self._run(self._place.known)
         segments = [await self._segment(row, known) for row in rows]
         numbers = await self._large_numbers(next_sqn)
@@ -194,7 +198,7 @@ class _Copying:
         for status in (LargeStatus.LIVE, LargeStatus.DEAD):
             prefix = large_prefix(status)
             async for row_key, row in self._moment.ledger.scan(prefix, after_prefix(prefix)):
-                is_kept = status is LargeStatus.LIVE or row.version > self._before
+                is_kept = status is LargeStatus.LIVE or row.version > self._before.version
                 if is_kept and 0 < decode_large_row(row.value, where=row_key.hex()).sqn < next_sqn:
                     found.append(decode_large_key(row_key)[1])
         return sorted(found)

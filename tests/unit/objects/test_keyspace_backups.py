@@ -6,6 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,7 @@ from siltstone.objects.space_names import space_names
 from siltstone.objects.space_place import SpacePlace
 from tests.support.objects.rebuilt import all_sealed, bytes_at, flip_all, ledger_rows
 from tests.support.objects.small_segments import (
+    LIMITS,
     NAME,
     small_keyspace,
     store_for_keyspaces,
@@ -169,6 +171,47 @@ async def test_puts_and_compactions_go_on_during_a_backup(tmp_path: Path) -> Non
         assert await values_of(copy, "fixed") == {f"k{each}": b"%d" % each for each in range(40)}
         heads = [head async for head in copy.heads()]
         assert max(head.sqn for head in heads) <= report.sqn
+
+
+class LateAnswers:
+    """A store whose commits take effect at once and answer when a gate is open."""
+
+    def __init__(self, store: siltstone.AsyncStore, gate: asyncio.Event) -> None:
+        self._store = store
+        self._gate = gate
+        self.is_waiting = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, *arguments: Any) -> Any:
+        result = await self._store.commit(*arguments)
+        self.is_waiting.set()
+        await self._gate.wait()
+        return result
+
+
+async def test_a_roll_that_has_no_answer_yet_takes_nothing_from_a_backup(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    async with small_keyspace(store_for_keyspaces(tmp_path / "one")) as (store, keyspace, space):
+        for number in range(LIMITS.records):  # the next put rolls
+            await keyspace.put("b", f"k{number}", b"v")
+        gate = asyncio.Event()
+        late = LateAnswers(store, gate)
+        segments: Any = space._segments
+        segments._store = late
+        put = keyspace.put("b", "later", b"v")
+        await late.is_waiting.wait()
+        backup = asyncio.ensure_future(keyspace.backup(place))
+        while not backup.done() and len(space.batches._requests) < 2:
+            await store.environment.sleep(0.005)
+        gate.set()
+        await put
+        assert (await backup).sqn >= LIMITS.records
+    async with await siltstone.open_async(store_for_keyspaces(tmp_path / "two")) as store:
+        await objects.restore_async(store, COPY, place)
+        copy = await objects.open_async(store, COPY)
+        assert len([key async for key in copy.keys("b") if key != "later"]) == LIMITS.records
 
 
 async def test_what_only_a_removed_backup_used_is_deleted(tmp_path: Path) -> None:
