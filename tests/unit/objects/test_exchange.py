@@ -385,3 +385,34 @@ def test_a_comparison_that_is_left_lets_go_of_its_snapshots(pair: Pair) -> None:
     for _ in range(20):  # more than a container may have
         for _found in left.differences(right):
             break
+
+
+def test_an_object_that_is_too_long_for_its_target_is_named_and_others_are_copied(
+    tmp_path: Path, stores: list[siltstone.Store]
+) -> None:
+    settings = siltstone.init(tmp_path / "small", containers=1)
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(
+        text.replace("path: ./tier1", "path: ./tier1\n    file_bytes: 256KiB"), encoding="utf-8"
+    )
+    left = objects.create(stores[0], "of all sizes")
+    terms = {"f": [f"{number}".zfill(2_000) for number in range(30)]}
+    for key in ("k0", "k1 long", "k2", "k3 long", "k4"):
+        long = key.endswith("long")
+        left.put(
+            "b",
+            key,
+            key.encode(),
+            metadata=bytes(65_000 if long else 9),
+            index=terms if long else None,
+        )
+    with siltstone.open(settings) as store:
+        right = objects.create(store, "of all sizes")
+        told = left.sync(right, prefer="left", dry_run=True)
+        assert (told.copied_to_right, list(right.keys("b"))) == (5, [])
+        for _ in range(2):  # a repeat ends as the first one
+            report = left.sync(right, prefer="left")
+            assert report.too_long == 2
+            assert report.too_long_names == (("o", "b", "k1 long"), ("o", "b", "k3 long"))
+        assert list(right.keys("b")) == ["k0", "k2", "k4"]
+        assert names(left.differences(right)) == list(report.too_long_names)

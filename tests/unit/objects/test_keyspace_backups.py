@@ -33,6 +33,7 @@ from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records.keys import MANIFEST
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_place import SpacePlace
+from tests.support import inside
 from tests.support.objects.rebuilt import all_sealed, bytes_at, flip_all, ledger_rows
 from tests.support.objects.small_segments import (
     LIMITS,
@@ -198,7 +199,7 @@ async def test_a_roll_that_has_no_answer_yet_takes_nothing_from_a_backup(tmp_pat
             await keyspace.put("b", f"k{number}", b"v")
         gate = asyncio.Event()
         late = LateAnswers(store, gate)
-        segments: Any = space._segments
+        segments: Any = inside.value_segments(space)
         segments._store = late
         put = keyspace.put("b", "later", b"v")
         await late.is_waiting.wait()
