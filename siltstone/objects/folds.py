@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from siltstone.objects.changes import Name, name_bytes, name_text
 from siltstone.objects.object_views import ObjectHead
-from siltstone.objects.records.head import Head, decode_head, head_fields
+from siltstone.objects.records.head import Head, HeadFields, decode_head, head_fields
 from siltstone.objects.records.keys import (
     ObjectKey,
     after_prefix,
@@ -123,6 +123,20 @@ async def head_views(
             fields = head_fields(value, where=row_key.hex())
             if which.has_fields(fields[7], fields[8], now_s):
                 found.append(ObjectHead(row_key, value, fields))
+        yield found
+
+
+async def head_rows(
+    ledger: AsyncTableSnapshot, which: HeadRange, now_s: float
+) -> AsyncIterator[list[tuple[bytes, bytes, HeadFields]]]:
+    """Yield the rows of what ``heads`` yields, checked, each with its fields of a fixed length."""
+    async for page in _head_rows(ledger, which):
+        found = []
+        for row_key, row in page:
+            check_head_key(row_key)
+            fields = head_fields(row.value, where=row_key.hex())
+            if which.has_fields(fields[7], fields[8], now_s):
+                found.append((row_key, row.value, fields))
         yield found
 
 

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from siltstone.spark.columns import arrow_schema, default_schema
-from siltstone.spark.options import names_collection, parse_options
+from siltstone.spark.options import names_collection, names_keyspace, parse_options
 from siltstone.spark.stream_options import ALL_KNOWN, parse_stream_options
 from siltstone.spark.write_options import parse_write_options
 
@@ -39,7 +39,7 @@ FORMAT: Final = "siltstone"
 class SegmentSource(DataSource):
     """``spark.read.format("siltstone")``: the lines, events or bytes of segments, a row each.
 
-    Or the rows of a collection, where the options name one.
+    Or the rows of a collection, or the objects of a keyspace, where the options name one.
     """
 
     @classmethod
@@ -50,8 +50,14 @@ class SegmentSource(DataSource):
     def schema(self) -> StructType:
         """The columns that the options ask for: only ``value``, if they say nothing.
 
-        Of a collection they are all of its columns, if they say nothing.
+        Of a collection they are all of its columns, if they say nothing, and of a keyspace all
+        that the fold has.
         """
+        if names_keyspace(self.options):
+            from siltstone.spark.keyspace_columns import keyspace_schema
+            from siltstone.spark.keyspace_options import parse_keyspace_options
+
+            return keyspace_schema(parse_keyspace_options(self.options))
         if names_collection(self.options):
             from siltstone.spark.collection_options import (
                 asks_for_stream,
@@ -67,6 +73,11 @@ class SegmentSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the schema that the user asked for. Spark calls it by keyword."""
+        if names_keyspace(self.options):
+            from siltstone.spark.keyspace_options import parse_keyspace_options
+            from siltstone.spark.keyspace_reader import KeyspaceSourceReader
+
+            return KeyspaceSourceReader(parse_keyspace_options(self.options), schema)
         if names_collection(self.options):
             from siltstone.spark.collection_options import parse_collection_options
             from siltstone.spark.collection_reader import CollectionSourceReader
@@ -77,6 +88,7 @@ class SegmentSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A stream of the schema that the user asked for. Spark calls it by keyword."""
+        self._refuse_keyspace("streams")
         if names_collection(self.options):
             from siltstone.spark.collection_options import parse_collection_stream_options
             from siltstone.spark.collection_stream import CollectionStreamReader
@@ -87,8 +99,16 @@ class SegmentSource(DataSource):
         options = parse_stream_options(self.options)
         return SegmentStreamReader(options, arrow_schema(options.read, schema))
 
+    def _refuse_keyspace(self, what: str) -> None:
+        """Refuse what Spark cannot do with a keyspace. Raises ``UnsupportedError``."""
+        if names_keyspace(self.options):
+            from siltstone.spark.keyspace_options import refuse_keyspace
+
+            raise refuse_keyspace(what)
+
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of a data frame. It begins the write, so no task runs in vain."""
+        self._refuse_keyspace("writes")
         if names_collection(self.options):
             from siltstone.spark.collection_options import parse_collection_write_options
             from siltstone.spark.collection_writer import CollectionSinkWriter
@@ -101,6 +121,7 @@ class SegmentSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A writer of the batches of a stream."""
+        self._refuse_keyspace("streams")
         if names_collection(self.options):
             from siltstone.spark.collection_options import parse_collection_sink_options
             from siltstone.spark.collection_stream_writer import CollectionStreamWriter

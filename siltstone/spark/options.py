@@ -141,6 +141,11 @@ def names_collection(given: Mapping[str, str]) -> bool:
     return any(name.lower() == "collection" for name in given)
 
 
+def names_keyspace(given: Mapping[str, str]) -> bool:
+    """Whether options are about a keyspace, and not about segments or a collection."""
+    return any(name.lower() == "keyspace" for name in given)
+
+
 def _check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
     check_options(options)
     if unknown := sorted(options.keys() - {name.lower() for name in known}):

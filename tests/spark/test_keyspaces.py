@@ -1,0 +1,103 @@
+"""Keyspaces through Spark itself, compared with a dictionary, also when tasks fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import siltstone
+from siltstone import objects
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+NAME = "photos"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("keyspaces")
+    siltstone.init(path, containers=1)
+    return path
+
+
+@pytest.fixture(scope="module")
+def values(place: Path) -> Iterator[dict[tuple[str, str], bytes]]:
+    """What a keyspace of a store has that is open meanwhile."""
+    with siltstone.open(place) as store:
+        photos = objects.create(store, NAME)
+        wanted = {}
+        for number in range(100):
+            bucket, key, value = f"b{number % 2}", f"k{number:02}", b"%d" % number * 1_000
+            index = {"city": [f"c{number % 7}", "ås"]}
+            photos.put(bucket, key, value, index=index, ttl_s=None if number % 3 else 9_999)
+            wanted[bucket, key] = value
+            if number == 50:
+                store.flush()
+        wanted["b0", "large"] = bytes(range(256)) * 20_000
+        photos.put("b0", "large", wanted["b0", "large"])
+        yield wanted
+
+
+def read(spark: SparkSession, place: Path, **options: object) -> DataFrame:
+    reader = spark.read.format("siltstone")
+    for name, value in {"store": place, "keyspace": NAME, **options}.items():
+        reader = reader.option(name, str(value))
+    return reader.load()
+
+
+def once_more(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Fail the first attempt of each task after it has read some."""
+    for batch in batches:
+        yield batch
+        context = TaskContext.get()
+        assert context is not None, "it runs in a task"
+        if context.attemptNumber() == 0:
+            raise RuntimeError("the first attempt fails")
+
+
+def test_heads_objects_and_index_are_those_of_a_dictionary(
+    spark: SparkSession, place: Path, values: dict[tuple[str, str], bytes]
+) -> None:
+    heads = read(spark, place)
+    assert {(row.bucket, row.key): row.size for row in heads.collect()} == {
+        name: len(value) for name, value in values.items()
+    }
+    assert heads.where("expires IS NOT NULL AND modified < expires").count() == 34
+    assert heads.where("array_contains(index['city'], 'ås')").count() == 100
+    frame = read(spark, place, fold="objects", range_bytes="100KiB")
+    assert frame.rdd.getNumPartitions() > 2
+    again = frame.select("bucket", "key", "value").mapInArrow(
+        once_more, "bucket STRING, key STRING, value BINARY"
+    )
+    assert {(row.bucket, row.key): bytes(row.value) for row in again.collect()} == values
+    terms = read(spark, place, fold="index", bucket="b1", field="city", start="c1", end="c3")
+    assert sorted((row.term, row.key) for row in terms.collect()) == sorted(
+        (f"c{number % 7}", f"k{number:02}") for number in range(1, 100, 2) if number % 7 in (1, 2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fold": "index", "bucket": "b"}, "option 'field' is missing"),
+        ({"keyspace": "none"}, "no such keyspace keyspace=none"),
+        ({"tag": "log"}, "the keyspace has no tag 'log', only o"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    spark: SparkSession,
+    place: Path,
+    values: dict[tuple[str, str], bytes],
+    options: dict[str, object],
+    message: str,
+) -> None:
+    assert values
+    with pytest.raises(PySparkException) as caught:
+        read(spark, place, **options).collect()
+    assert message in str(caught.value)
