@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -128,6 +129,11 @@ def test_names_that_are_no_text_come_as_bytes(folder: Path, photos: objects.Keys
     schema = StructType([StructField(name, BinaryType()) for name in ("key", "bucket")])
     assert rows_of(folder, schema=schema) == [{"key": b"\x00", "bucket": b"\xff\x00"}]
     assert rows_of(folder, columns="size") == [{"size": 5}]
+    for column, name in (("bucket", b"\xff\x00"), ("key", b"\x00")):
+        (text,) = PlannedRead(folder, columns=column).table()[column].chunks
+        assert text.view(pyarrow.binary()).to_pylist() == [name], "as it is, unchecked"
+    (index,) = PlannedRead(folder, columns="index").table()["index"].chunks
+    assert index.items.values.view(pyarrow.binary()).to_pylist() == [b"\xfe\x00"]
 
 
 def test_an_empty_keyspace_has_no_rows(folder: Path, photos: objects.Keyspace) -> None:
@@ -178,6 +184,24 @@ def test_a_damaged_value_is_an_error_that_names_it(
     with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
         file.write("objects:\n  lost: missing\n")
     del wanted["large"]
+    assert read.values() == wanted
+
+
+def test_a_damaged_value_that_was_replaced_meanwhile_is_lost_too(
+    folder: Path, store: siltstone.Store, photos: objects.Keyspace
+) -> None:
+    wanted = {f"k{number}": b"%d" % number * 300 for number in range(9)}
+    for key, value in wanted.items():
+        photos.put("b", key, value)
+    store.flush()
+    read = PlannedRead(folder, fold="objects")
+    damage(folder, wanted["k7"])
+    photos.put("b", "k7", b"new")
+    with pytest.raises(LostObjectError, match="key=k7"):
+        read.values()
+    with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
+        file.write("objects:\n  lost: missing\n")
+    del wanted["k7"]
     assert read.values() == wanted
 
 
