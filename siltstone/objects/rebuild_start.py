@@ -19,7 +19,7 @@ from siltstone.core.errors import (
     LostDataError,
     TableNotFoundError,
 )
-from siltstone.objects.errors import KeyspaceNotFoundError, RebuildingError
+from siltstone.objects.errors import KeyspaceNotFoundError, RebuildingError, UnsupportedError
 from siltstone.objects.ledger import Ledger
 from siltstone.objects.rebuild_plan import (
     FoundSegment,
@@ -28,7 +28,9 @@ from siltstone.objects.rebuild_plan import (
     state_after,
 )
 from siltstone.objects.records.footer import HeaderNote, note_of
+from siltstone.objects.records.head import decode_head
 from siltstone.objects.records.keys import (
+    HEAD,
     INDEX,
     LARGE_VALUE,
     MANIFEST,
@@ -103,6 +105,7 @@ async def space_to_rebuild(
     Raises:
         KeyspaceNotFoundError: there is neither a ledger nor a value segment of this name.
         LostDataError: the row with the tags is lost, and none are given.
+        UnsupportedError: that row is lost, and its heads have no values to be made again from.
         FormatError: a newer version wrote it.
     """
     try:
@@ -118,8 +121,28 @@ async def space_to_rebuild(
     if space is None:
         if tags is None:
             raise LostDataError("the tags of the keyspace are lost: give them", where=names.name)
+        await _check_has_values(store, names)
         space = Space(tags=dict(tags))
     return space if tags is None else replace(space, tags=dict(tags))
+
+
+async def _check_has_values(store: AsyncStore, names: SpaceNames) -> None:
+    """Refuse a keyspace of heads only whose own row is lost: a rebuild would remove all of them."""
+    try:
+        async for row_key, row in store.table(names.ledger).scan(HEAD, bytes((HEAD[0] + 1,))):
+            try:
+                head = decode_head(row.value, where=row_key.hex())
+            except CorruptDataError:
+                continue
+            if head.number:
+                return
+            raise UnsupportedError(
+                "the row that says what the keyspace is, is lost, and its heads have no values:"
+                " a backup of the store has it",
+                keyspace=names.name,
+            )
+    except TableNotFoundError:
+        return
 
 
 async def begin_rebuild(store: AsyncStore, names: SpaceNames, space: Space) -> None:

@@ -86,6 +86,7 @@ async def restore_space(
         space = Space(tags=dict(backup.tags))
         check_recalc(space, recalc)
         restoring = _Restoring(store, names, opened, backup)
+        await restoring.check()  # before handles are closed
         async with space_closed(store, names):
             await restoring.begin(space)
         await restoring.bring()
@@ -111,8 +112,8 @@ class _Restoring:
         state = state_after(rows, max((row.number for row in rows), default=0))
         self._state = replace(state, next_sqn=backup.next_sqn, first_sqn=backup.next_sqn)
 
-    async def begin(self, space: Space) -> None:
-        """Say that the keyspace comes from this backup, unless that was said before.
+    async def check(self) -> bool:
+        """Whether the keyspace comes from this backup already; else there is none of the name.
 
         Raises:
             KeyspaceExistsError: there is a keyspace of this name, or something is left of one.
@@ -124,12 +125,23 @@ class _Restoring:
         if state is not None and is_rebuild(state.value):
             now = decode_rebuild(state.value, where=self._names.name)
             if now.source == self._source:
-                return
+                return True
         values = [info async for info in self._store.list(self._names.prefix)]
         if found is not None or state is not None or values:
             raise KeyspaceExistsError(
                 "there is such a keyspace, or values of one", keyspace=self._names.name
             )
+        return False
+
+    async def begin(self, space: Space) -> None:
+        """Say that the keyspace comes from this backup, unless that was said before.
+
+        Raises:
+            KeyspaceExistsError: there is a keyspace of this name, or something is left of one.
+        """
+        ledger = self._names.ledger
+        if await self.check():
+            return
         begun = Rebuild(phase=RebuildPhase.VALUES, state=self._state, source=self._source)
         operations: list[Operation] = [
             Put(ledger, SPACE, encode_space(space)),

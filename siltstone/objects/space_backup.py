@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from siltstone.core.checksums import crc32c_of
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Pool, SystemEnvironment
-from siltstone.core.errors import CorruptDataError, StoreInUseError
+from siltstone.core.errors import CorruptDataError, ReadOnlyError, StoreInUseError
 from siltstone.core.records.backup import BackupObject
 from siltstone.objects.ledger import manifest_of
 from siltstone.objects.moment import Moment
@@ -79,6 +79,8 @@ async def back_up(
 ) -> KeyspaceBackupReport:
     """Make a backup of an open keyspace. See ``AsyncKeyspace.backup``."""
     space.parts.check_values("a backup")
+    if space.parts.store.read_only:  # before the place is made
+        raise ReadOnlyError("the store was opened read-only", keyspace=space.parts.names.name)
     environment = space.parts.store.environment
     run = partial(environment.run_blocking, _POOL)
     opening = _PlaceOpening(space, place, rate=rate, takeover=takeover)

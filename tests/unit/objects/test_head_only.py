@@ -13,6 +13,8 @@ import siltstone
 from siltstone import objects
 from siltstone.core.errors import ConditionFailedError, ReadOnlyError
 from siltstone.objects.entries import ENTRIES_MAX
+from siltstone.objects.records.keys import SPACE
+from siltstone.objects.space_names import space_names
 
 MODES = ("with_lookup", "no_lookup")
 
@@ -282,6 +284,22 @@ def test_a_check_finds_entries_whole_and_a_rebuild_leaves_them(
         objects.rebuild(store, entries.name)
     assert content(entries) == expected
     assert objects.destroy(store, entries.name).length == 0
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_entries_whose_keyspace_lost_its_own_row_stay(
+    store: siltstone.Store, entries: objects.Keyspace, *, damaged: bool
+) -> None:
+    entries.mput([("add", "b", str(number), "s", b"v") for number in range(3)])
+    table = store.table(space_names(entries.name).ledger)
+    if damaged:
+        table.put(SPACE, b"\x02")
+    else:
+        table.remove(SPACE)
+    rows = list(table.scan())
+    with pytest.raises(objects.UnsupportedError, match="no values"):
+        objects.rebuild(store, entries.name, tags={"h": "recovr"})
+    assert list(table.scan()) == rows
 
 
 def test_a_mode_is_named_and_has_no_tags(store: siltstone.Store) -> None:

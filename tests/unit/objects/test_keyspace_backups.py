@@ -386,6 +386,17 @@ async def test_one_call_at_a_time_works_in_a_place(
         assert (await keyspace.backup(place)).generation
 
 
+async def test_a_restore_under_a_name_that_is_taken_leaves_open_handles_alone(
+    tmp_path: Path,
+) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path / "one")) as (store, keyspace, _):
+        await keyspace.put("b", "k", b"value")
+        await keyspace.backup(tmp_path / "place")
+        with pytest.raises(KeyspaceExistsError):
+            await objects.restore_async(store, NAME, tmp_path / "place")
+        assert await values_of(keyspace) == {"k": b"value"}
+
+
 async def test_a_backup_is_refused_where_none_can_be(tmp_path: Path) -> None:
     folder = store_for_keyspaces(tmp_path / "one")
     async with small_keyspace(folder) as (_, keyspace, _space):
@@ -395,6 +406,7 @@ async def test_a_backup_is_refused_where_none_can_be(tmp_path: Path) -> None:
             reader = await objects.open_async(reading, NAME)
             with pytest.raises(ReadOnlyError):
                 await reader.backup(tmp_path / "place")
+            assert not (tmp_path / "place").exists()
             with pytest.raises(ReadOnlyError):
                 await objects.restore_async(reading, COPY, tmp_path / "place")
     with pytest.raises(SettingsError):
