@@ -252,6 +252,8 @@ async def _found(store: AsyncStore, names: SpaceNames, found: list[SegmentInfo])
             segments.append(FoundSegment(row=row, fate=fate))
     rows = manifest_of_segments(segments, where=names.name)
     numbers = [number for info in found if (number := names.number_of(info.name)) is not None]
+    async for info in store.list(names.large_values):  # the values of lost records stay, too
+        numbers += [number for number in [names.number_of_large(info.name)] if number is not None]
     return _Known(state_after(rows, max(numbers, default=0)), tuple(rows))
 
 

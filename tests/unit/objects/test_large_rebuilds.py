@@ -111,6 +111,24 @@ async def test_a_number_of_a_value_that_is_gone_is_never_given_again(tmp_path: P
         assert await values_of(keyspace) == model
 
 
+async def test_a_number_of_an_upload_that_no_record_tells_of_is_never_given_again(
+    tmp_path: Path,
+) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path), LARGE) as (store, keyspace, _):
+        await keyspace.put("b", "k", b"value")
+        for _ in range(5):
+            await (await keyspace.begin_upload()).push(b"a part")
+        before = {info.name async for info in store.list(NAMES.large_values)}
+        await store.table(NAMES.ledger).remove_range()
+        await rebuilt(store, tags=TAGS)
+        keyspace = AsyncKeyspace(await small_space(store, LARGE))
+        for number in range(6):
+            await keyspace.put("b", f"k{number}", b"%d" % number * 5_000)
+        after = {info.name async for info in store.list(NAMES.large_values)}
+        assert (len(before), len(after)) == (5, 6)
+        assert not before & after
+
+
 async def test_an_index_that_is_made_again_leaves_large_values_alone(tmp_path: Path) -> None:
     async with await siltstone.open_async(store_for_keyspaces(tmp_path)) as store:
         keyspace = await objects.create_async(store, "films", tags={"o": "recalc"})
