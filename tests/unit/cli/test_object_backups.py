@@ -14,8 +14,8 @@ from siltstone.objects.space_names import space_names
 from tests.support.command import Command
 from tests.support.objects.rebuilt import flip_all
 from tests.support.objects.small_segments import NAME, store_for_keyspaces
+from tests.support.objects.three_segments import made
 from tests.support.stores import flip
-from tests.unit.objects.test_doubtful_objects import made
 
 
 @pytest.fixture
