@@ -150,14 +150,14 @@ class OwnSide:
     async def refusal(self) -> SiltstoneError | None:
         """See ``Side``."""
         parts = self._space.parts
-        if parts.store.read_only:
-            return ReadOnlyError("the store was opened read-only", keyspace=parts.names.name)
         if parts.space.head_only is HeadOnly.NO_LOOKUP:
             return UnsupportedError(
                 "a keyspace without look-up has no conditions, and a sync could overwrite what"
                 " changes meanwhile: mput what differences tells",
                 keyspace=parts.names.name,
             )
+        if parts.store.read_only:
+            return ReadOnlyError("the store was opened read-only", keyspace=parts.names.name)
         return None
 
     async def branches(self) -> list[Node]:

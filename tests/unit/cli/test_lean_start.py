@@ -113,6 +113,7 @@ def test_the_verbs_are_completed_without_one_of_them(tmp_path: Path) -> None:
         ],
         *[["objects", verb, *rest] for verb, *rest in (["keys", "photos", "b"], ["check"])],
         ["objects", "put", "photos", "b", "k"],
+        ["objects", "rebuild", "photos"],
     ],
     ids=" ".join,
 )

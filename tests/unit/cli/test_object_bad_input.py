@@ -133,6 +133,19 @@ MISTAKES: dict[str, tuple[list[str], int, list[str]]] = {
         ["a keyspace of heads only has no", "keyspace=clocks"],
     ),
     "a compaction of heads only": (["compact", "clocks"], 2, ["has no value compaction"]),
+    "a backup of heads only": (["backup", "clocks", "/nowhere"], 2, ["keyspace=clocks"]),
+    "a rebuild of nothing": (["rebuild", "no"], 3, ["keyspace=no"]),
+    "backups of no place": (["backups", "/nowhere"], 2, ["/nowhere"]),
+    "a sync of values with heads": (
+        ["sync", "photos", "STORE", "clocks", "--prefer", "left"],
+        2,
+        ["is not compared with one that has values"],
+    ),
+    "a sync with a side that takes no conditions": (
+        ["sync", "clocks", "STORE", "clocks", "--prefer", "newest", "--dry-run"],
+        2,
+        ["a keyspace without look-up"],
+    ),
     "a head without look-up": (["head", "clocks", "b", "k"], 2, ["a keyspace without look-up"]),
     "a check of nothing": (["check", "no"], 3, ["keyspace=no"]),
 }
@@ -153,6 +166,7 @@ def photos(command: Command, folder: Path, tmp_path: Path) -> Command:
 def test_each_mistake_is_one_line_and_changes_nothing(photos: Command, tmp_path: Path) -> None:
     for mistake, (arguments, code, parts) in MISTAKES.items():
         places = {name: str(tmp_path / name) for name in ("FILE", "NOTE", "LARGE")}
+        places["STORE"] = str(tmp_path / "store")
         ran = photos("objects", *(places.get(argument, argument) for argument in arguments))
         assert (ran.code, ran.out) == (code, ""), (mistake, ran.err)
         told = ran.err.replace(f"{tmp_path}/", "")
@@ -182,6 +196,11 @@ def test_a_second_owner_is_told_who_has_it(photos: Command, folder: Path) -> Non
         ("rm", "photos", "b", "k"),
         ("create", "other"),
         ("compact", "photos"),
+        ("rebuild", "photos"),
+        ("backup", "photos", "/nowhere"),
+        ("restore", "/nowhere", "new"),
+        ("mput", "clocks", "/dev/null"),
+        ("trim", "clocks"),
         ("destroy", "photos", "--yes"),
     )
     with siltstone.open(folder) as store:
