@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from siltstone.cli.check_command import SEVERITIES
 from siltstone.cli.confirm import ask
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.moving_options import LOCAL, on_options, open_executor
 from siltstone.cli.output import print_json, print_table, printable, progress_bar, say
 from siltstone.cli.session import (
     Session,
@@ -25,7 +26,9 @@ from siltstone.cli.session import (
 from siltstone.core.text import counted
 
 if TYPE_CHECKING:
+    from siltstone.container.models.segments import Finding
     from siltstone.objects import CompactionReport, KeyspaceInfo
+    from siltstone.pipelines.work import Executor
     from siltstone.store.store import Store
 
 _WHOLE = 1_000_000
@@ -138,21 +141,41 @@ def _tell_compaction(keyspace: str, report: CompactionReport, *, as_json: bool) 
 @click.command()
 @click.argument("keyspaces", nargs=-1)
 @click.option("--deep", is_flag=True, help="Also read every record, and compare it with its head.")
+@on_options
 @recover_option
 @json_option
 @pass_session
-def check(session: Session, keyspaces: tuple[str, ...], *, deep: bool, as_json: bool) -> None:
+def check(
+    session: Session,
+    /,
+    keyspaces: tuple[str, ...],
+    *,
+    deep: bool,
+    rate: int | None,
+    as_json: bool,
+    **choice: Any,
+) -> None:
     """Compare rows and value segments of KEYSPACES, or of all, both ways. Exits with 6 on damage.
 
-    Without --deep only rows, and presence and lengths of segments, are looked at.
+    Without --deep only rows, and presence and lengths of segments, are looked at. With --threads,
+    --rate or --on spark, segments that are closed and flushed are read by several at a time.
     """
     from siltstone import objects
 
+    is_job = choice["on"] != LOCAL or choice["threads"] is not None or rate is not None
+    if is_job and not deep:
+        raise click.UsageError("--on, --threads and --rate are for --deep: add it")
     counts: Counter[str] = Counter()
-    with session.open_reader() as store:
+    with ExitStack() as stack:
+        store = stack.enter_context(session.open_reader())
+        executor = stack.enter_context(open_executor(**choice)) if is_job else None
         for name in keyspaces or tuple(objects.names(store)):
             with _share_bar(session, name) as advance:
-                for finding in objects.check(store, name, deep=deep, progress=advance):
+                if executor is None:
+                    findings = objects.check(store, name, deep=deep, progress=advance)
+                else:
+                    findings = _job(session, store, name, executor, rate, advance)
+                for finding in findings:
                     counts[finding.severity] += 1
                     if as_json:
                         print_json(finding)
@@ -165,6 +188,23 @@ def check(session: Session, keyspaces: tuple[str, ...], *, deep: bool, as_json: 
         session.note(f"found {found}" if found else _clean(deep=deep))
     if counts["damage"]:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+def _job(
+    session: Session,
+    store: Store,
+    name: str,
+    executor: Executor,
+    rate: int | None,
+    advance: Callable[[float], None],
+) -> Iterator[Finding]:
+    """The findings of a deep check whose records are read elsewhere."""
+    from siltstone.pipelines.check_keyspace import check_keyspace
+
+    path, _ = session.for_reading()
+    yield from check_keyspace(
+        str(path.absolute()), store, name, executor, rate=rate, progress=advance
+    )
 
 
 def _clean(*, deep: bool) -> str:

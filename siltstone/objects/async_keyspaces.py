@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from siltstone.core.errors import TableNotFoundError
@@ -205,13 +205,35 @@ async def check_async(
         FormatError: it was made by a newer version.
         ChunkError: long-term storage refused, or did not answer.
     """
+    async for finding in check_space(store, name, deep=deep, progress=progress):
+        yield finding
+
+
+async def check_space(
+    store: AsyncStore,
+    name: str,
+    *,
+    deep: bool,
+    progress: Callable[[float], None],
+    whole: Collection[int] = (),
+) -> AsyncIterator[Finding]:
+    """``check_async`` for jobs, which have read the records of some value segments themselves.
+
+    Args:
+        store: of the keyspace.
+        name: of the keyspace.
+        deep: as there.
+        progress: as there.
+        whole: numbers of those segments, if their records are whole; see ``RecordCheck``.
+    """
     names = space_names(name)
     try:
         held = await snapshots_of(store, names).take(FOLD_TTL_S)
     except TableNotFoundError:
         raise KeyspaceNotFoundError("no such keyspace", keyspace=name) from None
     try:
-        async for finding in SpaceCheck(store, names, held.taken, progress).findings(deep=deep):
+        check = SpaceCheck(store, names, held.taken, progress, whole)
+        async for finding in check.findings(deep=deep):
             yield finding
     finally:
         held.release()

@@ -7,7 +7,7 @@ the records. Where a record is damaged, those next to it are read one by one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -60,6 +60,8 @@ class RecordCheck:
         names: of the keyspace.
         ledger: at one moment.
         progress: told how many bytes of records were read.
+        whole: numbers of the value segments whose records have been read already, all of them, by
+            ``headers_of`` and ``record_problem``, and found whole. They are not read again.
     """
 
     def __init__(
@@ -68,11 +70,13 @@ class RecordCheck:
         names: SpaceNames,
         ledger: AsyncTableSnapshot,
         progress: Callable[[int], None],
+        whole: Collection[int] = (),
     ) -> None:
         self._store = store
         self._names = names
         self._ledger = ledger
         self._progress = progress
+        self._whole = whole
         self._headless: dict[ObjectKey, int] = {}
         """Objects without a head that have a record, and so need a newer one that ends them."""
         self._is_whole = True
@@ -94,8 +98,11 @@ class RecordCheck:
         if problem is not None:
             yield problem
         is_whole, seen, matched = problem is None, set[int](), 0
-        for group in _groups(found):
-            for each, reason in await self._read(segment, group):
+        for group in record_groups(found):
+            is_read = row.number in self._whole
+            for each, reason in (
+                [(each, "") for each in group] if is_read else await self._read(segment, group)
+            ):
                 header = each.header
                 head = await self._head(header.key)
                 seen.add(header.sqn)
@@ -143,7 +150,7 @@ class RecordCheck:
         if row.status is ValueStatus.SEALED:
             try:
                 footer = await segment.read(length, row.footer_end - length)
-                return footer, _headers_of(footer, length, where=segment.name), None
+                return footer, headers_of(footer, length, where=segment.name), None
             except _UNREADABLE as error:
                 problem = damage(segment.name, f"its footer is damaged: {error}")
         found, end = [], 0
@@ -168,7 +175,7 @@ class RecordCheck:
             return [(each, await self._read_one(segment, each)) for each in group]
         view = memoryview(data)
         return [
-            (each, _reason(each, view[each.offset - start :][: _length(each)], segment.name))
+            (each, record_problem(each, view[each.offset - start :][: _length(each)], segment.name))
             for each in group
         ]
 
@@ -276,7 +283,7 @@ class RecordCheck:
         return True
 
 
-def _headers_of(footer: bytes, start: int, *, where: str) -> list[FoundHeader]:
+def headers_of(footer: bytes, start: int, *, where: str) -> list[FoundHeader]:
     """The headers that a footer has, which begins at ``start``. Raises ``CorruptDataError``."""
     trailer = decode_trailer(footer[-TRAILER_BYTES:], where=where)
     begin = trailer.directory - start
@@ -290,7 +297,7 @@ def _headers_of(footer: bytes, start: int, *, where: str) -> list[FoundHeader]:
     ]
 
 
-def _groups(found: Sequence[FoundHeader]) -> Iterator[list[FoundHeader]]:
+def record_groups(found: Sequence[FoundHeader]) -> Iterator[list[FoundHeader]]:
     """Neighbours that are read at once."""
     group: list[FoundHeader] = []
     size = 0
@@ -308,7 +315,8 @@ def _length(each: FoundHeader) -> int:
     return each.header.record_length
 
 
-def _reason(each: FoundHeader, data: Buffer, where: str) -> str:
+def record_problem(each: FoundHeader, data: Buffer, where: str) -> str:
+    """What is wrong with the bytes of a record; empty for nothing."""
     try:
         _verified(each, data, where=where)
     except (CorruptDataError, FormatError) as error:

@@ -6,7 +6,7 @@ that does not open.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import TYPE_CHECKING
 
 from siltstone.container.models.segments import Finding
@@ -44,6 +44,7 @@ class SpaceCheck:
         names: of the keyspace.
         ledger: at the moment of which it is told.
         progress: called with how much is done, from 0 to 1.
+        whole: value segments whose records need not be read; see ``RecordCheck``.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class SpaceCheck:
         names: SpaceNames,
         ledger: AsyncTableSnapshot,
         progress: Callable[[float], None],
+        whole: Collection[int] = (),
     ) -> None:
+        self._whole = whole
         self._store = store
         self._names = names
         self._ledger = ledger
@@ -215,7 +218,7 @@ class SpaceCheck:
     ) -> AsyncIterator[Finding]:
         """Read the records of the segments that are there."""
         self._total = sum(length for _, length in here)
-        check = RecordCheck(self._store, self._names, self._ledger, self._advance)
+        check = RecordCheck(self._store, self._names, self._ledger, self._advance, self._whole)
         if len(here) < len(rows):
             check.miss()
         for row, length in here:

@@ -11,10 +11,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from siltstone.core.checksums import crc32c
-from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import MIB, Buffer, container_of
 from siltstone.core.errors import ChunkNotFoundError, LostDataError, SnapshotExpiredError
-from siltstone.core.storage.block_reads import read_exactly
 from siltstone.objects.errors import LostObjectError
 from siltstone.objects.moment import moment_of
 from siltstone.objects.object_views import lost, value_of_record
@@ -24,6 +22,7 @@ from siltstone.objects.records.keys import ObjectKey
 from siltstone.objects.records.large_place import SUM_BYTES
 from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.space_names import space_names
+from siltstone.pipelines.raw_reads import read_window
 from siltstone.pipelines.window import Window, unpack_sums
 from siltstone.store.store import open_store, parts_of
 from siltstone.store.store_assembly import container_count
@@ -193,28 +192,3 @@ def _match(value: Buffer, sums: Buffer, piece_bytes: int) -> bool:
         crc32c(view[begin : begin + piece_bytes]) == wanted
         for begin, wanted in zip(begins, known, strict=True)
     )
-
-
-def read_window(storage: ChunkStorage, window: Window, start: int, end: int) -> bytearray:
-    """Read exactly the bytes ``[start, end)`` of a window, without comparing blocks with sums.
-
-    For records that prove themselves.
-
-    Raises:
-        ChunkNotFoundError: a chunk is gone.
-        LostDataError: a chunk is shorter than it was.
-        ChunkError: long-term storage did not answer.
-    """
-    data = bytearray(end - start)
-    view = memoryview(data)
-    position = start
-    while position < min(end, window.tail_offset):
-        run = window.run_at(position)
-        stop = min(end, run.end)
-        part = view[position - start : stop - start]
-        read_exactly(storage, run.chunk, run.chunk_offset + position - run.start, part)
-        position = stop
-    if position < end:
-        tail = window.tail[position - window.tail_offset : end - window.tail_offset]
-        view[position - start :] = tail
-    return data

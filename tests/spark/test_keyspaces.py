@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import siltstone
 from siltstone import objects
+from siltstone.pipelines.check_keyspace import check_keyspace
+from siltstone.spark.executor import SparkExecutor
+from tests.support.objects.small_segments import NAME as SMALL
+from tests.support.objects.small_segments import small_keyspace, store_for_keyspaces
+from tests.support.pipelines.seen_items import SeenItems
+from tests.support.stores import chunk_path, flip
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -101,3 +108,28 @@ def test_what_is_wrong_is_named(
     with pytest.raises(PySparkException) as caught:
         read(spark, place, **options).collect()
     assert message in str(caught.value)
+
+
+def test_a_deep_check_in_tasks_says_what_one_process_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    async def filled() -> None:
+        async with small_keyspace(folder) as (store, keyspace, _):
+            for number in range(60):
+                await keyspace.put("b", f"k{number:02}", b"value %02d " % number * 20)
+            await store.flush()
+
+    folder = store_for_keyspaces(tmp_path / "store")
+    asyncio.run(filled())
+    needle = b"value 07 value"
+    for path in (folder / "chunks" / "data").rglob("*"):
+        if path.is_file() and needle in path.read_bytes():
+            name = str(path.relative_to(folder / "chunks"))
+            flip(chunk_path(folder, name), path.read_bytes().index(needle))
+    executor = SeenItems(SparkExecutor(spark))
+    with siltstone.open(folder, read_only=True) as store:
+        settings = str(folder / "siltstone.yaml")
+        found = list(check_keyspace(settings, store, SMALL, executor))
+        assert found == list(objects.check(store, SMALL, deep=True))
+    assert [each.severity for each in found] == ["damage"]
+    assert {outcome.status for outcome in executor.outcomes} == {"ok", "damaged"}

@@ -90,6 +90,8 @@ def test_a_whole_keyspace_has_no_findings(small: Command) -> None:
     ]
     assert small("objects", "check", "--quiet").err == ""
     assert small("objects", "check", NAME, "none").code == 3
+    ran = small("objects", "check", "--threads", "2")
+    assert (ran.code, "are for --deep: add it" in ran.err) == (2, True)
 
 
 def test_damage_is_told_with_the_object_and_ends_with_6(small: Command, folder: Path) -> None:
@@ -108,6 +110,8 @@ def test_damage_is_told_with_the_object_and_ends_with_6(small: Command, folder: 
     ran = small("objects", "check", "--deep", "--json")
     assert ran.code == 6
     assert ran.values[-1]["found"]["damage"] >= 2
+    on_threads = small("objects", "check", "--deep", "--json", "--threads", "2", "--rate", "1GiB")
+    assert (on_threads.code, on_threads.values) == (6, ran.values)
     assert all(set(each) == {"severity", "where", "message"} for each in ran.values[:-1])
 
 
