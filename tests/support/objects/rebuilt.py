@@ -11,6 +11,7 @@ from siltstone.objects.async_keyspaces import rebuild_async
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records import keys
 from siltstone.objects.records.head import decode_head
+from siltstone.objects.records.keys import LargeStatus
 from siltstone.objects.records.space_rows import ValueStatus, decode_manifest_row
 from siltstone.objects.space_names import SpaceNames, space_names
 from tests.support.objects.small_segments import NAME
@@ -29,7 +30,8 @@ def as_rebuilt(rows: Mapping[bytes, bytes], now_s: float = 0.0) -> Rows:
     """All rows but the state, as a rebuild makes them.
 
     Heads without their places, which are hints, and without those that have expired at ``now_s``;
-    nor what is about the end of these.
+    nor what is about the end of these. Of large values those that objects have: what becomes of
+    others is up to the time.
     """
     found: Rows = {}
     gone: set[bytes] = set()
@@ -40,9 +42,14 @@ def as_rebuilt(rows: Mapping[bytes, bytes], now_s: float = 0.0) -> Rows:
                 parts = keys.decode_head_key(key)
                 gone |= {key, keys.expiry_key(parts, head.expires_s)}
                 gone |= set(keys.index_keys(parts, head.entries))
+                if head.large is not None:
+                    gone.add(keys.large_key(LargeStatus.LIVE, head.large.number))
             found[key] = head._replace(number=0, offset=0)
         elif key.startswith(keys.MANIFEST):
             found[key] = decode_manifest_row(keys.first_sqn_of(key), value, where="row")
+        elif key.startswith(keys.LARGE_VALUE):
+            if keys.decode_large_key(key)[0] is LargeStatus.LIVE:
+                found[key] = value
         elif key != keys.STATE:
             found[key] = value
     return {key: value for key, value in found.items() if key not in gone}
