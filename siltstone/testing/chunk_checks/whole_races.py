@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from io import RawIOBase
+from threading import Event
 
 import pytest
 
@@ -173,6 +174,8 @@ class WholeRaceChecks(ChunkSubject):
         made: set[str] = set()
         swept: dict[str, Outcome] = {}
         is_over = [False]
+        # A sweep that began after a create has ended, or none will.
+        is_swept = Event()
 
         def create_all() -> None:
             try:
@@ -182,12 +185,19 @@ class WholeRaceChecks(ChunkSubject):
                         made.add(name)
                     except ChunkUnavailableError as error:
                         swept[name] = error.outcome
+                is_swept.wait()
             finally:
                 is_over[0] = True
 
         def sweep_all() -> None:
-            while not is_over[0]:
-                sweep_leftovers(storage, "", 0.0)
+            try:
+                while not is_over[0]:
+                    began_after = bool(made or swept)
+                    sweep_leftovers(storage, "", 0.0)
+                    if began_after:
+                        is_swept.set()
+            finally:
+                is_swept.set()
 
         assert at_once([create_all, sweep_all]) == [None, None]
         present = set(service.outside_names())

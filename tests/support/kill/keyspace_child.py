@@ -89,8 +89,9 @@ async def write(photos: AsyncKeyspace, writer: int, number: int, pipe: int) -> N
 
 
 async def compact(space: OpenSpace) -> None:
-    """Compact two value segments at a time, and let expired objects go, for ever."""
+    """Flush, compact two value segments at a time, and let expired objects go, for ever."""
     while True:
+        await space.parts.store.flush()
         await space.compact(run_max=2)
         await space.reap()
         await asyncio.sleep(0.002)

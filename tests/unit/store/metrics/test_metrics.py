@@ -170,6 +170,8 @@ def test_gauges_show_the_moment_and_go_with_the_container(folder: Path) -> None:
             "siltstone_used_bytes",
             "siltstone_collection_batches",  # of a process that has collections open
             "siltstone_collection_parts",
+            "siltstone_object_queue_bytes",  # of one that has keyspaces open
+            "siltstone_value_live_ratio",
         }
         assert {metric.name for metric in gauges} - shown <= unknown
     left = {
