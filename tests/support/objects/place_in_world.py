@@ -16,7 +16,7 @@ from tests.support.objects.compaction_life import CHUNK_BYTES
 
 
 class _Borrowed:
-    """The environment of the world, which nobody here closes."""
+    """The environment of the world, which stays open here."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
