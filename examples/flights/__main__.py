@@ -100,7 +100,7 @@ def load(steps: Steps, store: Path, source: Source, writers: int) -> int:
         "whose answer the kill cut off"
     )
 
-    steps.begin("Go on: each writer asks for its last line, and continues behind it")
+    steps.begin("Go on: each writer asks for its last line, and continues after it")
     load_rest(store, source, writers)
     steps.say("the loader ended")
     with siltstone.open(store, read_only=True) as opened:
