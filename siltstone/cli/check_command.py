@@ -11,15 +11,14 @@ from typing import Any
 
 import click
 
-from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.findings import tell_finding, tell_found
 from siltstone.cli.interrupts import goes_on
-from siltstone.cli.output import print_json, progress_bar, say
+from siltstone.cli.output import share_bar
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.container.models.check import CheckProgress
 
 FILE_VERSION = 1
-SEVERITIES = ("damage", "garbage", "warning")
 
 
 class _Kept:
@@ -78,38 +77,17 @@ def check(session: Session, resume: Path | None, *, deep: bool, as_json: bool) -
     with session.open_reader() as store:
         kept = _Kept(resume, store.uuid, deep=deep)
         containers = store.container_count
-        shown = not session.quiet
         with (
             goes_on(when=resume is not None),
-            progress_bar("check", containers * _WHOLE, shown=shown, share=True) as advance,
+            share_bar("check", shown=not session.quiet) as advance,
         ):
 
             def told(progress: CheckProgress) -> None:
                 kept.note(progress)
                 share = progress.bytes_done / max(1, progress.bytes_total)
-                advance(int((progress.container + share) * _WHOLE))
+                advance((progress.container + share) / containers)
 
             for finding in store.check(deep=deep, after=kept.after, progress=told):
-                kept.counts[finding.severity] += 1
-                if as_json:
-                    print_json(finding)
-                else:
-                    say(f"{finding.severity}: {finding.where}: {finding.message}")
+                tell_finding(finding, kept.counts, as_json=as_json)
         kept.end()
-    if as_json:
-        print_json({"found": {kind: kept.counts[kind] for kind in SEVERITIES}, "deep": deep})
-    else:
-        found = ", ".join(f"{count} {kind}" for kind, count in sorted(kept.counts.items()))
-        session.note(f"found {found}" if found else _clean(deep=deep))
-    if kept.counts["damage"]:
-        raise click.exceptions.Exit(ExitCode.DAMAGE)
-
-
-_WHOLE = 1_000_000
-"""Steps of the bar for each container."""
-
-
-def _clean(*, deep: bool) -> str:
-    if deep:
-        return "everything is as it was written"
-    return "everything is there; --deep also reads it"
+    tell_found(session, kept.counts, deep=deep, as_json=as_json)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 
 import click
 
-from siltstone.cli.check_command import SEVERITIES
 from siltstone.cli.collection_changes import changing
-from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.output import print_json, print_table, progress_bar, say
+from siltstone.cli.findings import tell_finding, tell_found
+from siltstone.cli.output import print_json, print_table, say, share_bar
 from siltstone.cli.session import Session, dry_run_option, json_option, pass_session
 from siltstone.core.text import counted
-
-_WHOLE = 1_000_000
-"""Steps of a bar."""
 
 
 @click.command()
@@ -30,7 +24,7 @@ def compact(session: Session, collections: tuple[str, ...], *, as_json: bool) ->
     with changing(session) as opened:
         for name in collections:
             target = opened.collection(name)
-            with _share_bar(session, name) as advance:
+            with share_bar(name, shown=not session.quiet) as advance:
                 target.compact(progress=advance)
             info = target.info()
             if as_json:
@@ -204,30 +198,10 @@ def check(session: Session, collections: tuple[str, ...], *, deep: bool, as_json
     Without --deep only presence and lengths of objects are looked at.
     """
     counts: Counter[str] = Counter()
-    with session.open_collections(reads=True) as opened, _share_bar(session, "check") as advance:
+    with (
+        session.open_collections(reads=True) as opened,
+        share_bar("check", shown=not session.quiet) as advance,
+    ):
         for finding in opened.check(collections, deep=deep, progress=advance):
-            counts[finding.severity] += 1
-            if as_json:
-                print_json(finding)
-            else:
-                say(f"{finding.severity}: {finding.where}: {finding.message}")
-    if as_json:
-        print_json({"found": {kind: counts[kind] for kind in SEVERITIES}, "deep": deep})
-    else:
-        found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-        session.note(f"found {found}" if found else _clean(deep=deep))
-    if counts["damage"]:
-        raise click.exceptions.Exit(ExitCode.DAMAGE)
-
-
-def _clean(*, deep: bool) -> str:
-    if deep:
-        return "everything is as it was written"
-    return "everything is there; --deep also reads it"
-
-
-@contextmanager
-def _share_bar(session: Session, label: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar; the body gets what is told how much is done, from 0 to 1."""
-    with progress_bar(label, _WHOLE, shown=not session.quiet, share=True) as advance:
-        yield lambda share: advance(int(share * _WHOLE))
+            tell_finding(finding, counts, as_json=as_json)
+    tell_found(session, counts, deep=deep, as_json=as_json)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from siltstone.cli.check_command import SEVERITIES
 from siltstone.cli.confirm import ask
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.findings import tell_finding, tell_found
 from siltstone.cli.moving_options import LOCAL, on_options, open_executor
-from siltstone.cli.output import print_json, print_table, printable, progress_bar, say
+from siltstone.cli.output import print_json, print_table, printable, say, share_bar
 from siltstone.cli.session import (
     Session,
     dry_run_option,
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from siltstone.objects import CompactionReport, KeyspaceInfo
     from siltstone.pipelines.work import Executor
     from siltstone.store.store import Store
-
-_WHOLE = 1_000_000
-"""Steps of a bar."""
 
 
 @click.command()
@@ -170,24 +167,14 @@ def check(
         store = stack.enter_context(session.open_reader())
         executor = stack.enter_context(open_executor(**choice)) if is_job else None
         for name in keyspaces or tuple(objects.names(store)):
-            with _share_bar(session, name) as advance:
+            with share_bar(name, shown=not session.quiet) as advance:
                 if executor is None:
                     findings = objects.check(store, name, deep=deep, progress=advance)
                 else:
                     findings = _job(session, store, name, executor, rate, advance)
                 for finding in findings:
-                    counts[finding.severity] += 1
-                    if as_json:
-                        print_json(finding)
-                    else:
-                        say(f"{finding.severity}: {finding.where}: {finding.message}")
-    if as_json:
-        print_json({"found": {kind: counts[kind] for kind in SEVERITIES}, "deep": deep})
-    else:
-        found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-        session.note(f"found {found}" if found else _clean(deep=deep))
-    if counts["damage"]:
-        raise click.exceptions.Exit(ExitCode.DAMAGE)
+                    tell_finding(finding, counts, as_json=as_json)
+    tell_found(session, counts, deep=deep, as_json=as_json)
 
 
 def _job(
@@ -205,19 +192,6 @@ def _job(
     yield from check_keyspace(
         str(path.absolute()), store, name, executor, rate=rate, progress=advance
     )
-
-
-def _clean(*, deep: bool) -> str:
-    if deep:
-        return "everything is as it was written"
-    return "everything is there; --deep also reads it"
-
-
-@contextmanager
-def _share_bar(session: Session, label: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar; the body gets what is told how much is done, from 0 to 1."""
-    with progress_bar(label, _WHOLE, shown=not session.quiet, share=True) as advance:
-        yield lambda share: advance(int(share * _WHOLE))
 
 
 @click.command()

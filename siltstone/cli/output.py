@@ -15,6 +15,9 @@ import click
 TABLE_ROWS_MAX: Final = 10_000
 """The rows that are aligned in one table; a longer listing is several tables."""
 
+_WHOLE: Final = 1_000_000
+"""Steps of a bar that shows a share."""
+
 
 class Advance(Protocol):
     """Tells a progress bar how much is done."""
@@ -90,6 +93,13 @@ def counting_bar(label: str, total: int | None, *, shown: bool) -> Iterator[Call
             advance(done)
 
         yield add
+
+
+@contextmanager
+def share_bar(label: str, *, shown: bool) -> Iterator[Callable[[float], None]]:
+    """Show a bar as ``progress_bar`` does; the body gets what is told how much is done, 0 to 1."""
+    with progress_bar(label, _WHOLE, shown=shown, share=True) as advance:
+        yield lambda share: advance(int(share * _WHOLE))
 
 
 @contextmanager

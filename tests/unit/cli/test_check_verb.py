@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.cli import check_command
+from siltstone.cli import findings
 from siltstone.cli.interrupts import GOES_ON
 from tests.support.command import Command
 
@@ -62,7 +62,7 @@ def test_an_interrupted_check_is_resumed(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(check_command, "print_json", stop)
+        patch.setattr(findings, "print_json", stop)
         ran = command("check", "--deep", "--resume", str(kept), "--json")
         assert (ran.code, ran.err) == (130, f"siltstone: interrupted; {GOES_ON}\n")
     content = json.loads(kept.read_text())
