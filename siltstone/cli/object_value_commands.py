@@ -18,7 +18,6 @@ from siltstone.cli.object_names import (
     base64_option,
     expect_option,
     expected_sqn,
-    given_bytes,
     head_fields,
     head_lines,
     raw_name,
@@ -313,7 +312,7 @@ def remove(
         for key, raw in zip(keys, raw_keys, strict=True):
             if dry_run:
                 found = target.head(raw_bucket, raw, tag=tag)
-                _tell_removal(bucket, key, found, expect, as_json=as_json)
+                _tell_removal(raw_bucket, raw, found, expect, as_json=as_json)
                 continue
             sqn = target.delete(raw_bucket, raw, tag=tag, **expected_sqn(expect))
             done(key)
@@ -322,7 +321,7 @@ def remove(
 
 
 def _tell_removal(
-    bucket: str, key: str, found: ObjectHead | None, expect: int | None, *, as_json: bool
+    bucket: bytes, key: bytes, found: ObjectHead | None, expect: int | None, *, as_json: bool
 ) -> None:
     """Say whether an object would be removed.
 
@@ -331,20 +330,22 @@ def _tell_removal(
     """
     from siltstone.core.errors import ConditionFailedError
     from siltstone.objects import SqnIs
+    from siltstone.objects.changes import name_text
 
+    name = name_text(key)
     current = None if found is None else found.sqn
     wanted = expected_sqn(expect)
     if wanted and wanted["expected"] != current:
         raise ConditionFailedError(
-            condition=SqnIs(bucket, key, wanted["expected"]), current=current
+            condition=SqnIs(name_text(bucket), name, wanted["expected"]), current=current
         )
     if as_json:
         there = found is not None
-        print_json({**bytes_fields("would_remove", given_bytes(key)), "there": there})
+        print_json({**bytes_fields("would_remove", key), "there": there})
     elif found is None:
-        say(f"would remove nothing: there is no key {key}")
+        say(f"would remove nothing: there is no key {name}")
     else:
-        say(f"would remove {key}: {counted(found.size, 'byte')}")
+        say(f"would remove {name}: {counted(found.size, 'byte')}")
 
 
 def _absent(keyspace: str, bucket: str, key: str) -> click.exceptions.Exit:

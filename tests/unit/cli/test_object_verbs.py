@@ -169,6 +169,15 @@ def test_objects_are_removed(photos: Command) -> None:
     assert photos("objects", "head", "photos", "2026", "a.jpg").code == 3
 
 
+def test_a_dry_run_tells_names_as_the_removal_does(photos: Command) -> None:
+    rm = ("objects", "rm", "photos", "MjAyNg==", "YS5qcGc=", "--base64")
+    assert photos(*rm, "--dry-run", "--json").values == [{"would_remove": "a.jpg", "there": True}]
+    assert photos(*rm, "--dry-run").out == "would remove a.jpg: 10,240 bytes\n"
+    refused = photos(*rm, "--dry-run", "--expect", "9")
+    assert (refused.code, refused.err) == (4, photos(*rm, "--expect", "9").err)
+    assert photos(*rm, "--json").values == [{"removed": "a.jpg", "sqn": 2}]
+
+
 def test_keyspaces_are_made_and_listed(photos: Command) -> None:
     assert photos("objects", "create", "films", "--json").values == [
         {"keyspace": "films", "tags": {"o": "recovr"}}
