@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from siltstone.cli.byte_text import raw_bytes
 from siltstone.cli.object_names import (
     base64_option,
     given_bytes,
     head_fields,
-    raw_name,
     raw_or_none,
     tag_option,
 )
@@ -48,7 +48,7 @@ def keys(
     """Write the keys of BUCKET in the order of their bytes, one a line; with --json their heads."""
     from siltstone import objects
 
-    raw_bucket = raw_name(bucket, as_base64=as_base64)
+    raw_bucket = raw_bytes(bucket, as_base64=as_base64)
     first, after = raw_or_none(start, as_base64=as_base64), raw_or_none(end, as_base64=as_base64)
     with session.open_reader() as store:
         found = objects.open(store, keyspace).heads(raw_bucket, tag=tag, start=first, end=after)
@@ -108,7 +108,7 @@ def index(
     """Write the terms of FIELD in BUCKET and the keys that they find, in order: term, tab, key."""
     from siltstone import objects
 
-    names = [raw_name(name, as_base64=as_base64) for name in (bucket, field)]
+    names = [raw_bytes(name, as_base64=as_base64) for name in (bucket, field)]
     ends = [raw_or_none(given[end], as_base64=as_base64) for end in ("start", "end")]
     with session.open_reader() as store:
         found: Iterator[tuple[str, str]] = objects.open(store, keyspace).index(

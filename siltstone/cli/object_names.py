@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from siltstone.cli.byte_text import raw_bytes
 from siltstone.cli.output import bytes_fields
 from siltstone.core.text import counted
 
@@ -37,19 +36,9 @@ expect_option = click.option(
 )
 
 
-def raw_name(text: str, *, as_base64: bool) -> bytes:
-    """Return the bytes of a name on the command line."""
-    if not as_base64:
-        return text.encode("utf-8", "surrogateescape")
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise click.UsageError(f"not base64: {text!r}") from error
-
-
 def raw_or_none(text: str | None, *, as_base64: bool) -> bytes | None:
-    """``raw_name`` of what may be left out."""
-    return None if text is None else raw_name(text, as_base64=as_base64)
+    """``raw_bytes`` of what may be left out."""
+    return None if text is None else raw_bytes(text, as_base64=as_base64)
 
 
 def given_bytes(name: str) -> bytes:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
+from siltstone.cli.byte_text import raw_bytes
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.interrupts import tells_done
 from siltstone.cli.object_names import (
@@ -20,7 +21,6 @@ from siltstone.cli.object_names import (
     expected_sqn,
     head_fields,
     head_lines,
-    raw_name,
     tag_option,
 )
 from siltstone.cli.output import (
@@ -92,7 +92,7 @@ def put(
     """
     from siltstone import objects
 
-    raw_bucket, raw_key = (raw_name(name, as_base64=as_base64) for name in (bucket, key))
+    raw_bucket, raw_key = (raw_bytes(name, as_base64=as_base64) for name in (bucket, key))
     details = put_details(as_base64=as_base64, **given)
     with opened_input(file) as stream, session.open_owner(takeover=takeover) as store:
         done = objects.open(store, keyspace).put_from(raw_bucket, raw_key, stream, **details)
@@ -123,7 +123,7 @@ def put_details(
 
     def raw(terms: tuple[tuple[str, str], ...]) -> Iterator[tuple[bytes, bytes]]:
         for field, term in terms:
-            yield raw_name(field, as_base64=as_base64), raw_name(term, as_base64=as_base64)
+            yield raw_bytes(field, as_base64=as_base64), raw_bytes(term, as_base64=as_base64)
 
     found: dict[str, Any] = {"tag": tag, "ttl_s": ttl, **expected_sqn(expect)}
     if metadata is not None and metadata_file is not None:
@@ -132,7 +132,7 @@ def put_details(
         with opened_input(metadata_file) as stream:
             found["metadata"] = stream.read(METADATA_BYTES_MAX + 1)
     elif metadata is not None:
-        found["metadata"] = raw_name(metadata, as_base64=False)
+        found["metadata"] = raw_bytes(metadata, as_base64=False)
     if index and (add or remove):
         raise click.UsageError("--index has all terms: leave --add and --remove out")
     if index:
@@ -185,7 +185,7 @@ def get(
     """
     from siltstone import objects
 
-    names = [raw_name(name, as_base64=as_base64) for name in (bucket, key)]
+    names = [raw_bytes(name, as_base64=as_base64) for name in (bucket, key)]
     with session.open_reader() as store:
         value = objects.open(store, keyspace).open_value(*names, tag=tag)
         if value is None:
@@ -260,7 +260,7 @@ def head(
     """Show all of KEY but its value. Exits with 3 when it is absent."""
     from siltstone import objects
 
-    names = [raw_name(name, as_base64=as_base64) for name in (bucket, key, subkey)]
+    names = [raw_bytes(name, as_base64=as_base64) for name in (bucket, key, subkey)]
     with session.open_reader() as store:
         found = objects.open(store, keyspace).head(*names, tag=tag)
     if found is None:
@@ -302,8 +302,8 @@ def remove(
     tag, expect = given["tag"], given["expect"]
     if expect is not None and len(keys) > 1:
         raise click.UsageError("--expect is about one key")
-    raw_bucket = raw_name(bucket, as_base64=as_base64)
-    raw_keys = [raw_name(key, as_base64=as_base64) for key in keys]
+    raw_bucket = raw_bytes(bucket, as_base64=as_base64)
+    raw_keys = [raw_bytes(key, as_base64=as_base64) for key in keys]
     with (
         tells_done("removed") as done,
         session.open_changing(takeover=takeover, dry_run=dry_run) as store,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import sys
 from functools import partial
 from itertools import islice
 
 import click
 
+from siltstone.cli.byte_text import raw_bytes
 from siltstone.cli.dry_runs import tell_key_removal, tell_range_removal
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.inspect_commands import rows
@@ -91,7 +90,7 @@ def list_tables(session: Session, pattern: str, *, as_json: bool) -> None:
 @pass_session
 def get(session: Session, name: str, key: str, *, as_base64: bool, as_json: bool) -> None:
     """Write the value of KEY in the table NAME. Exits with 3 when it has none."""
-    raw = _raw(key, as_base64=as_base64)
+    raw = raw_bytes(key, as_base64=as_base64)
     with session.open_reader() as store:
         found = store.table(name).get(raw)
     if found is None:
@@ -135,8 +134,8 @@ def put(
     as_json: bool,
 ) -> None:
     """Set KEY in the table NAME to VALUE; with - as VALUE, to what standard input holds."""
-    raw = _raw(key, as_base64=as_base64)
-    data = _standard_input() if value == "-" else _raw(value, as_base64=as_base64)
+    raw = raw_bytes(key, as_base64=as_base64)
+    data = _standard_input() if value == "-" else raw_bytes(value, as_base64=as_base64)
     expected = None if expect is None else {raw: None if expect < 0 else expect}
     with session.open_owner(takeover=takeover) as store:
         version = store.table(name).update({raw: data}, expected=expected)
@@ -165,7 +164,7 @@ def remove_key(
 ) -> None:
     """Remove KEY from the table NAME, if it is there."""
     check_no_keyspace([name])
-    raw = _raw(key, as_base64=as_base64)
+    raw = raw_bytes(key, as_base64=as_base64)
     with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
         if dry_run:
             tell_key_removal(store.table(name), raw, as_json=as_json)
@@ -197,10 +196,11 @@ def update(
 ) -> None:
     """Change several keys of the table NAME at once, all or none."""
     changes: dict[bytes, bytes | None] = {
-        _raw(key, as_base64=as_base64): _raw(value, as_base64=as_base64) for key, value in puts
+        raw_bytes(key, as_base64=as_base64): raw_bytes(value, as_base64=as_base64)
+        for key, value in puts
     }
     for key in removals:
-        changes[_raw(key, as_base64=as_base64)] = None
+        changes[raw_bytes(key, as_base64=as_base64)] = None
     if len(changes) != len(puts) + len(removals):
         raise click.UsageError("a key is named twice")
     if not changes:
@@ -241,8 +241,8 @@ def clear(
     if every == (start is not None or end is not None):
         raise click.UsageError("give --start, --end or both, or --all")
     check_no_keyspace([name])
-    first = _raw(start or "", as_base64=as_base64)
-    behind = None if end is None else _raw(end, as_base64=as_base64)
+    first = raw_bytes(start or "", as_base64=as_base64)
+    behind = None if end is None else raw_bytes(end, as_base64=as_base64)
     expected = _expected(expect, as_base64=as_base64)
     with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
         if dry_run:
@@ -311,8 +311,8 @@ def scan(
     as_json: bool,
 ) -> None:
     """Write the entries of the table NAME in the order of their keys: key, tab, value."""
-    first = _raw(start, as_base64=as_base64)
-    behind = None if end is None else _raw(end, as_base64=as_base64)
+    first = raw_bytes(start, as_base64=as_base64)
+    behind = None if end is None else raw_bytes(end, as_base64=as_base64)
     with session.open_reader() as store:
         source = store.table(name)
         shown = source if ttl_s is None else source.snapshot(ttl_s)
@@ -331,7 +331,8 @@ table.add_command(rows)
 
 def _expected(expect: tuple[tuple[str, int], ...], *, as_base64: bool) -> dict[bytes, int | None]:
     return {
-        _raw(key, as_base64=as_base64): None if version < 0 else version for key, version in expect
+        raw_bytes(key, as_base64=as_base64): None if version < 0 else version
+        for key, version in expect
     }
 
 
@@ -355,12 +356,3 @@ def _change_line(change: KeyChange | RangeRemoval) -> bytes:
 def _standard_input() -> bytes:
     # Not by one call: of a pipe that does not block that reads what is there.
     return b"".join(iter(partial(read_some, sys.stdin.buffer, PIECE_BYTES), b""))
-
-
-def _raw(text: str, *, as_base64: bool) -> bytes:
-    if not as_base64:
-        return text.encode("utf-8", "surrogateescape")
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise click.UsageError(f"not base64: {text!r}") from error
