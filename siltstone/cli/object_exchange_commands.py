@@ -14,12 +14,11 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.interrupts import goes_on
 from siltstone.cli.object_names import (
     base64_option,
-    given_bytes,
     head_fields,
     name_fields,
     raw_or_none,
 )
-from siltstone.cli.output import bytes_fields, print_json, say
+from siltstone.cli.output import print_json, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import (
     Session,
@@ -105,12 +104,12 @@ def diff(
 def _tell_difference(found: Difference, *, as_json: bool) -> None:
     """Say which object differs, and where it is."""
     if as_json:
-        below = bytes_fields("subkey", given_bytes(found.subkey)) if found.subkey else {}
         heads = {
             side: None if head is None else head_fields(head)
             for side, head in (("ours", found.ours), ("theirs", found.theirs))
         }
-        print_json({**name_fields(found.bucket, found.key), **below, "tag": found.tag, **heads})
+        names = name_fields(found.bucket, found.key, found.subkey)
+        print_json({**names, "tag": found.tag, **heads})
         return
     sign = ">" if found.ours is None else "<" if found.theirs is None else "!"
     subkey = f" subkey={found.subkey}" if found.subkey else ""

@@ -51,17 +51,17 @@ def expected_sqn(expect: int | None) -> dict[str, Any]:
     return {} if expect is None else {"expected": None if expect == ABSENT else expect}
 
 
-def name_fields(bucket: str, key: str) -> dict[str, str]:
-    """Bucket and key for JSON."""
-    return {**bytes_fields("bucket", given_bytes(bucket)), **bytes_fields("key", given_bytes(key))}
+def name_fields(bucket: str, key: str, subkey: str = "") -> dict[str, str]:
+    """Bucket and key for JSON, and the subkey unless it is empty."""
+    below = bytes_fields("subkey", given_bytes(subkey)) if subkey else {}
+    names = bytes_fields("bucket", given_bytes(bucket)) | bytes_fields("key", given_bytes(key))
+    return names | below
 
 
 def head_fields(head: ObjectHead) -> dict[str, Any]:
     """What is known of an object without its value, for JSON."""
-    below = bytes_fields("subkey", given_bytes(head.subkey)) if head.subkey else {}
     return {
-        **name_fields(head.bucket, head.key),
-        **below,
+        **name_fields(head.bucket, head.key, head.subkey),
         "tag": head.tag,
         "sqn": head.sqn,
         "size": head.size,
