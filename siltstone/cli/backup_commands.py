@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from siltstone.cli.backup_place import GENERATION, GENERATIONS, PLACE, TURN
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.interrupts import goes_on, tells_done
 from siltstone.cli.left_out import tell_left_by_backup, tell_left_out
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PLACE = click.argument("place", type=PathText(path_type=Path))
-TURN = click.option(
-    "--takeover", is_flag=True, help="Continue although another process works in PLACE."
-)
 OF = click.option("--of", metavar="UUID", help="Which store, if PLACE has backups of several.")
 
 
@@ -177,7 +174,7 @@ def list_generations(session: Session, place: Path, of: str | None, *, as_json: 
 
 @backup.command()
 @PLACE
-@click.argument("generations", nargs=-1, type=click.IntRange(min=1))
+@GENERATIONS
 @OF
 @on_options
 @json_option
@@ -232,7 +229,7 @@ def _tell_verified(session: Session, report: VerifyReport, *, as_json: bool) -> 
 @backup.command()
 @PLACE
 @click.argument("folder", type=PathText(path_type=Path))
-@click.option("--generation", type=click.IntRange(min=1), help="Which one; the newest by default.")
+@GENERATION
 @OF
 @_new_store_options
 @click.option(

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from siltstone.cli.backup_place import GENERATION, GENERATIONS, PLACE, TURN
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.interrupts import goes_on
 from siltstone.cli.moving_options import rate_option
 from siltstone.cli.object_rebuild_commands import tell_rebuilt
 from siltstone.cli.output import print_json, print_table, progress_bar, say
-from siltstone.cli.path_text import PathText
 from siltstone.cli.session import (
     Session,
     dry_run_option,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from siltstone.objects import KeyspaceBackup
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-PLACE = click.argument("place", type=PathText(path_type=Path))
 
 
 def _which_options(verb: F) -> F:
@@ -123,7 +121,7 @@ def _row(found: KeyspaceBackup) -> tuple[object, ...]:
 
 @click.command("verify-backups")
 @PLACE
-@click.argument("generations", nargs=-1, type=click.IntRange(min=1))
+@GENERATIONS
 @_which_options
 @json_option
 @pass_session
@@ -167,7 +165,7 @@ def verify_backups(
 @click.command()
 @PLACE
 @click.argument("name")
-@click.option("--generation", type=click.IntRange(min=1), help="Which one; the newest by default.")
+@GENERATION
 @_which_options
 @takeover_option
 @json_option
@@ -199,10 +197,10 @@ def restore(
 
 @click.command("remove-backups")
 @PLACE
-@click.argument("generations", nargs=-1, type=click.IntRange(min=1))
+@GENERATIONS
 @_which_options
 @dry_run_option
-@click.option("--takeover", is_flag=True, help="Continue although another process works in PLACE.")
+@TURN
 @json_option
 @pass_session
 @goes_on()
