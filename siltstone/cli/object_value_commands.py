@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -219,19 +218,14 @@ def write_file(path: Path, pieces: Iterable[bytes], *, overwrite: bool) -> None:
         FileExistsError: it is there, and is not to be replaced.
         OSError: it cannot be written.
     """
-    from siltstone.core.posix import SystemFileCalls, sync_folder
-    from siltstone.pipelines.folder_files import draft_of, publish
+    from siltstone.pipelines.folder_files import draft_of, publish, publish_over
 
     target = path.absolute()
     with draft_of(target) as draft:
         with draft.open("wb") as stream:
-            for piece in pieces:
-                stream.write(piece)
-            stream.flush()
-            os.fsync(stream.fileno())
+            stream.writelines(pieces)
         if overwrite:
-            os.replace(draft, target)
-            sync_folder(SystemFileCalls(), str(target.parent))
+            publish_over(draft, target)
         elif not publish(draft, target):
             raise FileExistsError(f"{path} is there; --overwrite replaces it")
 

@@ -105,6 +105,14 @@ def publish(draft: Path, path: Path) -> bool:
     return True
 
 
+def publish_over(draft: Path, path: Path) -> None:
+    """Let a draft become ``path``, durably, in place of what is there."""
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    sync_folder(SystemFileCalls(), str(path.parent))
+
+
 def remove_old_drafts(folder: Path, now_s: float) -> int:
     """Remove drafts of writers that died; return how many."""
     count = _remove_left(folder.glob(f"**/{DRAFT_PREFIX}*.{_machine()}*{DRAFT_SUFFIX}"))

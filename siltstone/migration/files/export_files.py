@@ -11,11 +11,11 @@ from typing import Final
 
 from siltstone.container.reads.same_segment import same_segment
 from siltstone.core.errors import OffsetError, SegmentNameError, SegmentNotFoundError
-from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
+from siltstone.core.posix import SystemFileCalls, make_folder
 from siltstone.core.storage.durable_writes import OUT_BYTES, write_stream_durably
 from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import PATH, check_path, check_way_back, path_for
-from siltstone.pipelines.folder_files import draft_of, is_left, publish
+from siltstone.pipelines.folder_files import draft_of, is_left, publish, publish_over
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
 
@@ -149,8 +149,7 @@ def export_files(
         with draft_of(file.target) as draft:
             _write(store.segment(file.segment), file, draft, progress)
             if replaces:
-                os.replace(draft, file.target)
-                sync_folder(SystemFileCalls(), str(file.target.parent))
+                publish_over(draft, file.target)
             elif not publish(draft, file.target):
                 raise _exists(file.target)
         yield file
