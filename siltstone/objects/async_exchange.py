@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from siltstone.objects.changes import STANDARD, Name
@@ -194,19 +195,32 @@ class AsyncExchange:
         async with self.sides(which, other._space) as sides:
             return await Sync(*sides, preference, deletes=deletes, dry_run=dry_run).run()
 
-    @asynccontextmanager
-    async def sides(self, which: Range, other: OpenSpace) -> AsyncIterator[Sides]:
+    def sides(self, which: Range, other: OpenSpace) -> AbstractAsyncContextManager[Sides]:
         """Begin a comparison with a keyspace on the same loop."""
-        now_s = self._space.parts.store.environment.time()
-        left = await own_side(self._space, which, now_s)
+        return sides_of(self._space, partial(own_side, other), which)
+
+
+@asynccontextmanager
+async def sides_of(
+    left_space: OpenSpace, begin_right: Callable[[Range, float], Awaitable[Side]], which: Range
+) -> AsyncIterator[Sides]:
+    """Begin a comparison, and end it with the body.
+
+    Args:
+        left_space: the keyspace here.
+        begin_right: ``own_side`` of the other one.
+        which: the range of rows.
+    """
+    now_s = left_space.parts.store.environment.time()
+    left = await own_side(left_space, which, now_s)
+    try:
+        right = await begin_right(which, now_s)
         try:
-            right = await own_side(other, which, now_s)
-            try:
-                yield Sides(left, CountedSide(right), which)
-            finally:
-                await right.end()
+            yield Sides(left, CountedSide(right), which)
         finally:
-            await left.end()
+            await right.end()
+    finally:
+        await left.end()
 
 
 def range_of(

@@ -7,14 +7,19 @@ on its loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from siltstone.core.errors import SiltstoneError
-from siltstone.objects.async_exchange import AsyncDifferences, Difference, Sides, range_of
+from siltstone.objects.async_exchange import (
+    AsyncDifferences,
+    Difference,
+    Sides,
+    range_of,
+    sides_of,
+)
 from siltstone.objects.changes import Name
-from siltstone.objects.comparison import CountedSide
 from siltstone.objects.sync import Preference, Sync, SyncReport, check_preference
 from siltstone.objects.tree import Node, Range
 from siltstone.objects.tree_side import CopiedObject, HashPage, Side, own_side
@@ -172,21 +177,13 @@ class Exchange:
         left, right = self._keyspace._space.parts, other._keyspace._space.parts
         return range_of(left, right, bucket, tag, start, end)
 
-    @asynccontextmanager
-    async def _sides(self, which: Range, other: Exchange) -> AsyncIterator[Sides]:
-        if other._loop is self._loop:
-            async with self._keyspace.sides(which, other._keyspace._space) as sides:
-                yield sides
-            return
-        space = self._keyspace._space
-        now_s = space.parts.store.environment.time()
-        left = await own_side(space, which, now_s)
-        try:
-            there = await run_on(other._loop, own_side(other._keyspace._space, which, now_s))
-            right = SideElsewhere(there, other._loop)
-            try:
-                yield Sides(left, CountedSide(right), which)
-            finally:
-                await right.end()
-        finally:
-            await left.end()
+    def _sides(self, which: Range, other: Exchange) -> AbstractAsyncContextManager[Sides]:
+        there = other._keyspace._space
+
+        async def begin(which: Range, now_s: float) -> Side:
+            if other._loop is self._loop:
+                return await own_side(there, which, now_s)
+            side = await run_on(other._loop, own_side(there, which, now_s))
+            return SideElsewhere(side, other._loop)
+
+        return sides_of(self._keyspace._space, begin, which)
