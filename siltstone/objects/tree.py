@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from siltstone.objects.records.head import EXPIRES, NEVER, compared_bytes, expires_at
+from siltstone.objects.records.head import compared_bytes, has_expired
 
 HASH_BYTES: Final = 8
 SUM_BYTES: Final = 16
@@ -83,7 +83,7 @@ class TreeBuilder:
         leaf_below, branch_below = self._shape.leaf_below, self._shape.branch_below
         now_s = self._now_s
         for row_key, value in rows:
-            if value[EXPIRES] != NEVER and expires_at(value) <= now_s:
+            if has_expired(value, now_s):
                 continue
             found = head_hash(row_key, value)
             if found < leaf_below:

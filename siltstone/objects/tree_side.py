@@ -19,7 +19,7 @@ from siltstone.objects.errors import LostObjectError, UnsupportedError
 from siltstone.objects.large_upload import LargeUpload, ValueSums, begin_upload
 from siltstone.objects.moment import Moment, moment_of
 from siltstone.objects.open_value import LargeReader
-from siltstone.objects.records.head import decode_head, expires_at
+from siltstone.objects.records.head import decode_head, has_expired
 from siltstone.objects.records.keys import decode_head_key
 from siltstone.objects.records.space_rows import HeadOnly
 from siltstone.objects.records.value_record import encode_value_sum
@@ -179,8 +179,7 @@ class OwnSide:
         hashes: dict[bytes, bytes] = {}
         async for page in pages_of(self._moment.ledger, *which):
             for row_key, found in page:
-                expires_s = expires_at(found.value)
-                if not expires_s or expires_s > self._now_s:
+                if not has_expired(found.value, self._now_s):
                     hashes[row_key] = head_hash(row_key, found.value)
             if len(hashes) >= HASHES_MAX:
                 return HashPage(hashes, page[-1][0] + b"\0")

@@ -50,9 +50,9 @@ _HASH: Final = 44
 """Where the hash is, before the time of change."""
 _EXPIRES: Final = 60
 """Where the rest is that follows that."""
-EXPIRES: Final = slice(_EXPIRES, _EXPIRES + 4)
-"""Where a row says when the object expires: for those who look at millions of rows."""
-NEVER: Final = bytes(4)
+_ENDS: Final = slice(_EXPIRES, _EXPIRES + 4)
+"""Where a row says when the object expires."""
+_NEVER: Final = bytes(4)
 """What is there if it never does."""
 _new_tuple = tuple.__new__
 
@@ -182,9 +182,10 @@ def compared_bytes(value: bytes) -> bytes:
     return head.value_hash + ends + encode_entries(head.entries) + head.metadata
 
 
-def expires_at(value: bytes) -> int:
-    """When the object of a row expires, seconds since 1970; 0 for never."""
-    return int.from_bytes(value[EXPIRES], "little")
+def has_expired(value: bytes, now_s: float) -> bool:
+    """Whether the object of a row has expired, as ``is_visible``: for who looks at millions."""
+    expires = value[_ENDS]
+    return expires != _NEVER and int.from_bytes(expires, "little") <= now_s
 
 
 def _unknown(fields: tuple[int, ...], where: str) -> FormatError:
