@@ -14,7 +14,7 @@ from siltstone.collections.state.refusals import check_name
 from siltstone.core.errors import SettingsError
 from siltstone.core.records.collection_frontier import TIME_MAX
 from siltstone.spark.catalog_tables import check_options
-from siltstone.spark.options import choice, number
+from siltstone.spark.options import choice, column_names, number
 from siltstone.spark.stream_options import BYTES_MAX, ROWS_MAX
 
 COLLECTION: Final = "collection"
@@ -115,7 +115,7 @@ def parse_collection_options(given: Mapping[str, str]) -> CollectionReadOptions:
         store=str(Path(options["store"]).expanduser().absolute()),
         collection=options[COLLECTION],
         as_of=whole_number(options, "asOf", TIME_MAX),
-        columns=_columns(options),
+        columns=column_names(options),
         diffs=choice(options, "diffs", Diffs.FALSE) is Diffs.TRUE,
     )
 
@@ -145,7 +145,7 @@ def parse_collection_stream_options(given: Mapping[str, str]) -> CollectionStrea
         collection=options[COLLECTION],
         bookmark=_name(options, "bookmark"),
         starting=_starting(options),
-        columns=_columns(options),
+        columns=column_names(options),
         max_bytes=number(options, "maxBytesPerTrigger", 1, BYTES_MAX),
         max_rows=number(options, "maxRowsPerTrigger", 1, ROWS_MAX, what="rows"),
     )
@@ -253,14 +253,3 @@ def _starting(options: Mapping[str, str]) -> BeginsWith | int:
         f"option 'startingTime' is snapshot, latest, or a whole number from 0 to {TIME_MAX}, not "
         f"{text!r}"
     )
-
-
-def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
-    if "columns" not in options:
-        return None
-    names = tuple(part.strip() for part in options["columns"].split(","))
-    if not all(names):
-        raise SettingsError("option 'columns' is one name or several, separated by commas")
-    if len(set(names)) != len(names):
-        raise SettingsError("option 'columns' names a column twice")
-    return names

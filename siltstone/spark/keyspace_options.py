@@ -16,7 +16,7 @@ from siltstone.objects.errors import KeyspaceNameError, ObjectLimitError, Unsupp
 from siltstone.objects.records.limits import FIELD_BYTES_MAX
 from siltstone.objects.space_names import space_names
 from siltstone.spark.catalog_tables import check_options
-from siltstone.spark.options import RANGE_BYTES_MAX, choice, number
+from siltstone.spark.options import RANGE_BYTES_MAX, choice, column_names, number
 from siltstone.store.settings.units import parse_time
 
 KEYSPACE: Final = "keyspace"
@@ -109,7 +109,7 @@ def parse_keyspace_options(given: Mapping[str, str]) -> KeyspaceReadOptions:
         store=str(Path(options["store"]).expanduser().absolute()),
         keyspace=_checked(options, KEYSPACE, lambda name: space_names(name).name) or "",
         fold=fold,
-        columns=_columns(options),
+        columns=column_names(options),
         tag=options.get("tag", STANDARD),
         bucket=bucket,
         start=_name(options, "start"),
@@ -211,14 +211,3 @@ def _ttl(options: Mapping[str, str]) -> float:
     if not 0 < ttl_s <= TTL_S_MAX:
         raise SettingsError(f"option 'ttl' is above 0 and at most 30d, not {options['ttl']!r}")
     return ttl_s
-
-
-def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
-    if "columns" not in options:
-        return None
-    names = tuple(part.strip() for part in options["columns"].split(","))
-    if not all(names):
-        raise SettingsError("option 'columns' is one name or several, separated by commas")
-    if len(set(names)) != len(names):
-        raise SettingsError("option 'columns' names a column twice")
-    return names

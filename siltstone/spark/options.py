@@ -260,3 +260,19 @@ def number(
             f"option {name!r} must be between {least} and {most} {what}, not {value}"
         )
     return value
+
+
+def column_names(options: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return the names of the option ``columns``; ``None`` when it is not given.
+
+    Raises:
+        SettingsError: one is empty, or stands there twice.
+    """
+    if "columns" not in options:
+        return None
+    names = tuple(part.strip() for part in options["columns"].split(","))
+    if not all(names):
+        raise SettingsError("option 'columns' is one name or several, separated by commas")
+    if len(set(names)) != len(names):
+        raise SettingsError("option 'columns' names a column twice")
+    return names
