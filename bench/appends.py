@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import siltstone
 from bench.bare_pipeline import BarePipeline, PlainFile
-from bench.figure import MICROSECONDS, PER_SECOND, Figure, alternate
+from bench.figure import MICROSECONDS, PER_SECOND, Figure, alternate, bounded
 from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
 from siltstone import AsyncStore
 
@@ -72,11 +72,7 @@ def _singles(
     what = f"append {RECORD_BYTES} B, {width:,} in flight"
     peer = "bare pipeline"
     bounds = [
-        Figure(
-            what=what, peer="bound", unit=PER_SECOND, ours=ours, theirs=[aim] * len(ours), goal=1
-        )
-        for aim in (RATES_AIM.get(width),)
-        if aim is not None
+        bounded(what, PER_SECOND, ours, aim) for aim in (RATES_AIM.get(width),) if aim is not None
     ]
     return [
         Figure(
@@ -121,16 +117,7 @@ def _groups(
     )
     peers = (("new blocks", theirs_fresh, GROUP_GOAL), ("blocks written before", theirs_over, None))
     what = f"append_many of {GROUP_COUNT:,} records of {RECORD_BYTES} B, records"
-    return [
-        Figure(
-            what=f"{what}, {GROUPS_IN_FLIGHT} in flight",
-            peer="bound",
-            unit=PER_SECOND,
-            ours=several,
-            theirs=[RECORDS_AIM] * len(several),
-            goal=1,
-        )
-    ] + [
+    return [bounded(f"{what}, {GROUPS_IN_FLIGHT} in flight", PER_SECOND, several, RECORDS_AIM)] + [
         Figure(
             what=f"{what}, 1 in flight",
             peer=f"join, write, fdatasync: {peer}",
@@ -175,14 +162,7 @@ def _events(workshop: Workshop, fresh: PlainFile) -> list[Figure]:
         ours, theirs = alternate(workshop.rounds, rate, plain)
     what = f"buffered writer, {RECORD_BYTES} B, events"
     return [
-        Figure(
-            what=what,
-            peer="bound",
-            unit=PER_SECOND,
-            ours=ours,
-            theirs=[EVENTS_AIM] * len(ours),
-            goal=1,
-        ),
+        bounded(what, PER_SECOND, ours, EVENTS_AIM),
         Figure(
             what=what,
             peer="collect, join, write, fdatasync each 4 MiB: new blocks",

@@ -79,6 +79,12 @@ class Figure:
         ]
 
 
+def bounded(what: str, unit: Unit, ours: Sequence[float], bound: float) -> Figure:
+    """Return a figure whose peer is a number that is to be kept."""
+    theirs = [bound] * len(ours)
+    return Figure(what=what, peer="bound", unit=unit, ours=ours, theirs=theirs, goal=1)
+
+
 HEAD = ["what", "Siltstone", "peer", "peer", "ratio min", "median", "max", "goal"]
 
 

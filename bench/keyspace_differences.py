@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import siltstone
-from bench.figure import MIB, SECONDS, Figure
+from bench.figure import MIB, SECONDS, Figure, bounded
 from bench.workshop import Loop, Workshop, async_store, seconds_of
 from siltstone import objects
 
@@ -41,22 +41,8 @@ def differences_of_keyspaces(workshop: Workshop) -> list[Figure]:
             exchanged.append(found.exchanged_bytes / 2**20)
     what = f"{DIFFERENT} differences of {total:,} keys"
     return [
-        Figure(
-            what=what,
-            peer="bound",
-            unit=SECONDS,
-            ours=seconds,
-            theirs=[SECONDS_AIM] * len(seconds),
-            goal=1,
-        ),
-        Figure(
-            what=f"{what}, exchanged",
-            peer="bound",
-            unit=MIB,
-            ours=exchanged,
-            theirs=[MIB_AIM] * len(exchanged),
-            goal=1,
-        ),
+        bounded(what, SECONDS, seconds, SECONDS_AIM),
+        bounded(f"{what}, exchanged", MIB, exchanged, MIB_AIM),
     ]
 
 

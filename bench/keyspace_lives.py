@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import siltstone
-from bench.figure import MIB, PER_SECOND, SECONDS, Figure, Unit
+from bench.figure import MIB, PER_SECOND, SECONDS, Figure, Unit, bounded
 from bench.keyspace_child import NAME
 from bench.s3_place import s3_place
 from bench.workshop import Workshop
@@ -47,10 +47,8 @@ def after_a_kill(workshop: Workshop) -> list[Figure]:
         folded = _told(file, "fold", count)
     heads = folded["heads"]
     return [
-        _bound(
-            f"open {count:,} objects after a kill", SECONDS, [opened["seconds"]], OPEN_AIM_S, goal=1
-        ),
-        _bound(f"heads of {count:,} keys, in order", PER_SECOND, heads, HEADS_AIM, goal=1),
+        bounded(f"open {count:,} objects after a kill", SECONDS, [opened["seconds"]], OPEN_AIM_S),
+        bounded(f"heads of {count:,} keys, in order", PER_SECOND, heads, HEADS_AIM),
         Figure(
             what=f"heads of {count:,} keys, in order",
             peer="scan of the rows alone",
@@ -58,13 +56,8 @@ def after_a_kill(workshop: Workshop) -> list[Figure]:
             ours=heads,
             theirs=folded["scans"],
         ),
-        _bound("memory of that", MIB, [folded["memory_mib"]], MEMORY_AIM_MIB, goal=1),
+        bounded("memory of that", MIB, [folded["memory_mib"]], MEMORY_AIM_MIB),
     ]
-
-
-def _bound(what: str, unit: Unit, ours: list[float], bound: float, *, goal: float) -> Figure:
-    theirs = [bound] * len(ours)
-    return Figure(what=what, peer="bound", unit=unit, ours=ours, theirs=theirs, goal=goal)
 
 
 def _child(file: Path, verb: str, count: int) -> subprocess.Popen[str]:
@@ -132,6 +125,6 @@ def from_a_bucket(workshop: Workshop) -> list[Figure]:
     what = f"get {VALUE_BYTES // 1024} KiB, cold, from S3"
     bound = float(VALUE_BYTES + MORE_BYTES)
     return [
-        _bound(f"{what}, fetched", BYTES, [fetched.bytes / count], bound, goal=1),
-        _bound(f"{what}, requests", REQUESTS, [fetched.calls / count], 1.0, goal=1),
+        bounded(f"{what}, fetched", BYTES, [fetched.bytes / count], bound),
+        bounded(f"{what}, requests", REQUESTS, [fetched.calls / count], 1.0),
     ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bench.figure import MIB, SECONDS, Figure, Unit
+from bench.figure import MIB, SECONDS, Figure, Unit, bounded
 from bench.keyspace_child import index_of
 from bench.workshop import Loop, Workshop, async_store, in_flight, seconds_of
 from siltstone import objects
@@ -48,22 +48,8 @@ def rebuilds(workshop: Workshop) -> list[Figure]:
             count = loop(_count(loop(objects.open_async(store, "bench"))))
             assert count == total, "the rebuild has all heads"
     return [
-        Figure(
-            what=f"rebuild of {total:,} heads",
-            peer="bound",
-            unit=SECONDS,
-            ours=taken,
-            theirs=[REBUILD_AIM_S * total / REBUILT[0]] * len(taken),
-            goal=1,
-        ),
-        Figure(
-            what=f"rebuild of {total:,} heads of 8 KiB",
-            peer="bound",
-            unit=PER_BYTE,
-            ours=shares,
-            theirs=[REBUILD_AIM_READ] * len(shares),
-            goal=1,
-        ),
+        bounded(f"rebuild of {total:,} heads", SECONDS, taken, REBUILD_AIM_S * total / REBUILT[0]),
+        bounded(f"rebuild of {total:,} heads of 8 KiB", PER_BYTE, shares, REBUILD_AIM_READ),
     ]
 
 

@@ -21,7 +21,7 @@ import rocksdict
 
 import siltstone
 from bench.bare_pipeline import BarePipeline, PlainFile
-from bench.figure import MIB, MICROSECONDS, PER_SECOND, Figure, Unit, alternate
+from bench.figure import MIB, MICROSECONDS, PER_SECOND, Figure, Unit, alternate, bounded
 from bench.keyspace_bounds import BareCommits, lmdb_batches, rows_of
 from bench.keyspace_child import index_of
 from bench.keyspace_differences import differences_of_keyspaces
@@ -143,13 +143,8 @@ def _puts(workshop: Workshop) -> list[Figure]:
                     )
                 )
         figures.append(
-            Figure(
-                what=f"processor time of a put, {WIDTH:,} in flight",
-                peer="bound",
-                unit=MICROSECONDS,
-                ours=spent,
-                theirs=[PUT_CPU_US] * len(spent),
-                goal=1,
+            bounded(
+                f"processor time of a put, {WIDTH:,} in flight", MICROSECONDS, spent, PUT_CPU_US
             )
         )
     return figures
@@ -323,16 +318,7 @@ def _compaction(workshop: Workshop) -> list[Figure]:
     if not written:
         print("NOT MEASURED: no value segment was full", file=sys.stderr, flush=True)
         return []
-    return [
-        Figure(
-            what="value compaction",
-            peer="bound",
-            unit=PER_LIVE_BYTE,
-            ours=written,
-            theirs=[WRITTEN_AIM] * len(written),
-            goal=1,
-        )
-    ]
+    return [bounded("value compaction", PER_LIVE_BYTE, written, WRITTEN_AIM)]
 
 
 async def _compacted(keyspace: AsyncKeyspace) -> list[float]:

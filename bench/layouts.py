@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from bench.figure import MICROSECONDS, Figure, alternate
+from bench.figure import MICROSECONDS, Figure, alternate, bounded
 from bench.workshop import Loop, Workshop, distinct, seconds_of
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
@@ -150,14 +150,7 @@ def _locate(workshop: Workshop, loop: Loop, container: Container) -> Figure:
 
     look()
     (ours,) = alternate(workshop.rounds, lambda: seconds_of(look) * 1e6 / LOOKS)
-    return Figure(
-        what=f"locate one of {chunks:,} chunks, warm",
-        peer="bound",
-        unit=MICROSECONDS,
-        ours=ours,
-        theirs=[LOCATE_US] * workshop.rounds,
-        goal=1,
-    )
+    return bounded(f"locate one of {chunks:,} chunks, warm", MICROSECONDS, ours, LOCATE_US)
 
 
 def _ending(workshop: Workshop, loop: Loop, container: Container, verb: str) -> Figure:

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from bench.bare_pipeline import PlainFile
-from bench.figure import MIB_PER_SECOND, PER_SECOND, Figure, alternate
+from bench.figure import MIB_PER_SECOND, PER_SECOND, Figure, alternate, bounded
 from bench.workshop import Loop, Workshop, async_store, distinct, in_flight, seconds_of
 from siltstone import AsyncStore
 
@@ -200,13 +200,11 @@ def _several(workshop: Workshop, loop: Loop, store: AsyncStore) -> Figure:
             SEGMENTS, total, lambda number: segments[number % SEGMENTS].append(record)
         ),
     )
-    return Figure(
-        what=f"append {SMALL_BYTES} B to {SEGMENTS} segments, {SEGMENTS} in flight",
-        peer="bound",
-        unit=PER_SECOND,
-        ours=rates,
-        theirs=[SMALL_AIM] * len(rates),
-        goal=1,
+    return bounded(
+        f"append {SMALL_BYTES} B to {SEGMENTS} segments, {SEGMENTS} in flight",
+        PER_SECOND,
+        rates,
+        SMALL_AIM,
     )
 
 
@@ -224,13 +222,11 @@ def _lives(workshop: Workshop, loop: Loop, store: AsyncStore) -> Figure:
         await target.concat(source)
 
     rates = _rates(workshop, loop, store, total, lambda: in_flight(1, total, live))
-    return Figure(
-        what=f"create, append {RECORD_BYTES:,} B, seal and concat, one life at a time",
-        peer="bound",
-        unit=PER_SECOND,
-        ours=rates,
-        theirs=[LIFE_AIM] * len(rates),
-        goal=1,
+    return bounded(
+        f"create, append {RECORD_BYTES:,} B, seal and concat, one life at a time",
+        PER_SECOND,
+        rates,
+        LIFE_AIM,
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import siltstone
-from bench.figure import MIB, MILLISECONDS, SECONDS, Better, Figure, Unit, alternate
+from bench.figure import MIB, MILLISECONDS, SECONDS, Better, Figure, Unit, alternate, bounded
 from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight
 
 LIVES = 26
@@ -113,16 +113,16 @@ def _lives(workshop: Workshop) -> list[Figure]:
             ours=mine,
             theirs=other,
         ),
-        _bound(f"… grown on disk by {lives} lives", MIB, [left], SMALL_STORE_MIB_MAX),
-        _bound(f"… files of tier 1 after {made} lives", FILES, [float(tier1)], 2),
-        _bound(f"… ls after {made} lives, peak memory", MIB, [looked.peak_mib], READER_MIB_MAX),
-        _bound(
+        bounded(f"… grown on disk by {lives} lives", MIB, [left], SMALL_STORE_MIB_MAX),
+        bounded(f"… files of tier 1 after {made} lives", FILES, [float(tier1)], 2),
+        bounded(f"… ls after {made} lives, peak memory", MIB, [looked.peak_mib], READER_MIB_MAX),
+        bounded(
             "one append of 3 B by the command, written",
             MIB,
             [each.written_mib for each in by_command[:rounds]],
             WRITTEN_MIB_MAX,
         ),
-        _bound("a new store after 10 such appends, on disk", MIB, [small], SMALL_STORE_MIB_MAX),
+        bounded("a new store after 10 such appends, on disk", MIB, [small], SMALL_STORE_MIB_MAX),
     ]
 
 
@@ -139,7 +139,7 @@ def _bulk_and_lives(workshop: Workshop) -> list[Figure]:
         data = (size + lives * len(RECORD)) / 2**20
         chunks = _disk_mib(file.parent / "chunks" / "data")
     what = f"{size / 2**20:.0f} MiB and {lives} appends of 3 B by the command, in chunks"
-    return [_bound(what, MIB, [chunks], CHUNKS_MAX * data)]
+    return [bounded(what, MIB, [chunks], CHUNKS_MAX * data)]
 
 
 # --- openings -----------------------------------------------------------------------------------
@@ -155,13 +155,13 @@ def _openings(workshop: Workshop, count: int, end: str) -> list[Figure]:
         opened = [_python(_OPEN, str(file)) for _ in range(workshop.rounds)]
     what = f"{count:,} segments, the owner {end}"
     return [
-        _bound(
+        bounded(
             f"stat of {what}, processor time",
             SECONDS,
             [each.processor_s for each in stat],
             STAT_S_MAX,
         ),
-        _bound("… peak memory", MIB, [each.peak_mib for each in stat], READER_MIB_MAX),
+        bounded("… peak memory", MIB, [each.peak_mib for each in stat], READER_MIB_MAX),
         Figure(
             what=f"open as owner, {what}",
             peer="stat",
@@ -189,23 +189,12 @@ def _large_append(workshop: Workshop) -> list[Figure]:
         ran = [[_silt(file, *verb) for _ in range(workshop.rounds)] for verb in verbs]
     what = f"after {size / 2**20:.0f} MiB that are only in tier 1, peak memory"
     return [
-        _bound(f"{verb[0]} {what}", MIB, [each.peak_mib for each in of_verb], READER_MIB_MAX)
+        bounded(f"{verb[0]} {what}", MIB, [each.peak_mib for each in of_verb], READER_MIB_MAX)
         for verb, of_verb in zip(verbs, ran, strict=True)
     ]
 
 
 # --- tools --------------------------------------------------------------------------------------
-
-
-def _bound(what: str, unit: Unit, ours: Sequence[float], bound: float) -> Figure:
-    return Figure(
-        what=what,
-        peer="bound",
-        unit=unit,
-        ours=ours,
-        theirs=[bound] * len(ours),
-        goal=1,
-    )
 
 
 async def _appended(store: siltstone.AsyncStore) -> None:
