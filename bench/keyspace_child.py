@@ -26,16 +26,19 @@ def index_of(number: int) -> dict[str, list[str]]:
     return {"owner": [f"user-{number % 1000}"], "day": [f"2026-01-{number % 28 + 1:02}"]}
 
 
+def put_object(
+    keyspace: objects.AsyncKeyspace, number: int, value: bytes
+) -> asyncio.Future[objects.PutResult]:
+    """Put the object that has this number."""
+    return keyspace.put("bucket", f"key-{number:09}", value, index=index_of(number))
+
+
 def fill(file: Path, count: int) -> None:
     """Put ``count`` objects of 100 bytes, and wait for the end."""
     value = bytes(100)
     with Loop() as loop, async_store(loop, file) as store:
         keyspace = loop(objects.create_async(store, NAME))
-
-        def put(number: int) -> asyncio.Future[objects.PutResult]:
-            return keyspace.put("bucket", f"key-{number:09}", value, index=index_of(number))
-
-        loop(in_flight(WIDTH, count, put))
+        loop(in_flight(WIDTH, count, lambda number: put_object(keyspace, number, value)))
         print("filled", flush=True)
         sys.stdin.read()
 

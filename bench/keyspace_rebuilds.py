@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from bench.figure import MIB, SECONDS, Figure, Unit, bounded
-from bench.keyspace_child import index_of
+from bench.keyspace_child import WIDTH, put_object
 from bench.workshop import Loop, Workshop, async_store, in_flight, seconds_of
 from siltstone import objects
 from siltstone.objects import AsyncKeyspace, sure_headers
@@ -17,7 +16,6 @@ from siltstone.store.handles.async_segment import AsyncSegment
 from siltstone.store.handles.self_checked import read_checked
 
 VALUE_BYTES = 8 * 1024
-WIDTH = 1_000
 REBUILT = (1_000_000, 2_000)
 REBUILD_AIM_S = 90.0
 REBUILD_AIM_READ = 0.03
@@ -34,11 +32,7 @@ def rebuilds(workshop: Workshop) -> list[Figure]:
     ):
         keyspace = loop(objects.create_async(store, "bench"))
         value = os.urandom(VALUE_BYTES)
-
-        def put(number: int) -> asyncio.Future[objects.PutResult]:
-            return keyspace.put("bucket", f"key-{number:09}", value, index=index_of(number))
-
-        loop(in_flight(WIDTH, total, put))
+        loop(in_flight(WIDTH, total, lambda number: put_object(keyspace, number, value)))
         loop(store.flush())
         taken, shares = [], []
         for _ in range(workshop.rounds):

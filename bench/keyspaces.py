@@ -23,7 +23,7 @@ import siltstone
 from bench.bare_pipeline import BarePipeline, PlainFile
 from bench.figure import MIB, MICROSECONDS, PER_SECOND, Figure, Unit, alternate, bounded
 from bench.keyspace_bounds import BareCommits, lmdb_batches, rows_of
-from bench.keyspace_child import index_of
+from bench.keyspace_child import WIDTH, index_of, put_object
 from bench.keyspace_differences import differences_of_keyspaces
 from bench.keyspace_lives import after_a_kill, from_a_bucket
 from bench.keyspace_rebuilds import rebuilds
@@ -34,7 +34,6 @@ from siltstone.objects import AsyncKeyspace
 
 VALUE_BYTES = 8 * 1024
 ALONE = (200, 20)
-WIDTH = 1_000
 MANY = (20_000, 2_000)
 READS = (10_000, 500)
 HEADS = (50_000, 2_000)
@@ -75,8 +74,7 @@ class _Puts:
         first = next(self._numbers) * MANY[0]
 
         def put(number: int) -> asyncio.Future[objects.PutResult]:
-            at = first + number
-            return self._keyspace.put("bucket", f"key-{at:09}", self._value, index=index_of(at))
+            return put_object(self._keyspace, first + number, self._value)
 
         with Stopwatch() as watch:
             self._loop(in_flight(width, total, put))
@@ -217,8 +215,7 @@ def _reads(workshop: Workshop) -> list[Figure]:
             few = min(total, reads)
 
             def put(number: int) -> asyncio.Future[objects.PutResult]:
-                data = value if number < few else value[:100]
-                return made.put("bucket", f"key-{number:09}", data, index=index_of(number))
+                return put_object(made, number, value if number < few else value[:100])
 
             loop(in_flight(WIDTH, total, put))
             loop(store.flush())
