@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
+
+from bench.workshop import Stopwatch
+
+Append = Callable[[pa.Table], object]
 
 NAME: Final = "rows"
 """Of the collection."""
@@ -35,3 +40,16 @@ def rows(total: int, start: int | None = None) -> pa.Table:
         },
         schema=SCHEMA,
     )
+
+
+def append_ms(append: Append, count: int, total: int, cpu_ms: list[float]) -> float:
+    """Milliseconds of one of ``total`` appends of ``count`` rows.
+
+    ``cpu_ms`` gets those of the processor.
+    """
+    tables = [rows(count) for _ in range(total)]
+    with Stopwatch() as watch:
+        for table in tables:
+            append(table)
+    cpu_ms.append(watch.cpu_s / total * 1e3)
+    return watch.seconds / total * 1e3

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import siltstone
-from bench.collection_rows import NAME, SCHEMA, rows
+from bench.collection_rows import NAME, SCHEMA, Append, append_ms, rows
 from bench.figure import MILLISECONDS, PER_SECOND, Figure, alternate
 from bench.workshop import Loop, Stopwatch, Workshop
 
@@ -54,27 +55,20 @@ def _one_at_a_time(workshop: Workshop) -> list[Figure]:
                 key = b"%d" % next(keys)
                 version = table.update({b"head": HEAD, key: ENTRY}, expected={b"head": version})
 
-            ways: dict[str, Callable[[pa.Table], object]] = {
+            ways: dict[str, Append] = {
                 ONE: ours.append,
                 PUT: lambda _: table.put(b"%d" % next(keys), VALUE),
                 UPDATE: lambda _: update(),
                 FORM: _form,
             }
             cpu: dict[str, list[float]] = {name: [] for name in ways}
-
-            def timed(name: str, way: Callable[[pa.Table], object]) -> Callable[[], float]:
-                def measure() -> float:
-                    tables = [rows(FEW_ROWS) for _ in range(total)]
-                    with Stopwatch() as watch:
-                        for one in tables:
-                            way(one)
-                    cpu[name].append(watch.cpu_s / total * 1e3)
-                    return total / watch.seconds
-
-                return measure
-
-            measures = [timed(name, way) for name, way in ways.items()]
-            rates = dict(zip(ways, alternate(workshop.rounds, *measures), strict=True))
+            measures = [
+                partial(append_ms, way, FEW_ROWS, total, cpu[name]) for name, way in ways.items()
+            ]
+            taken_ms = alternate(workshop.rounds, *measures)
+            rates = {
+                name: [1e3 / one for one in each] for name, each in zip(ways, taken_ms, strict=True)
+            }
 
     def spent(peer: str) -> Figure:
         what = f"… processor time of each {ONE}"

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 from bench import collection_changes, collection_crowds, collection_readers, collection_tables
 from bench.collection_changes import objects_of
-from bench.collection_rows import NAME, SCHEMA, rows
+from bench.collection_rows import NAME, SCHEMA, Append, append_ms, rows
 from bench.figure import MILLISECONDS, PER_SECOND, Figure, Unit, alternate
 from bench.peers import optional
 from bench.workshop import Stopwatch, Workshop
@@ -35,8 +36,6 @@ BULK_ROWS = 10_000_000
 RUNS, RUN_ROWS = 8, 500_000
 EARLY, LATE = 100, 10_000
 WINDOW = 100
-
-Append = Callable[[pa.Table], object]
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -69,20 +68,10 @@ def _appends(workshop: Workshop) -> list[Figure]:
         if iceberg is not None:
             peers["pyiceberg, sqlite, nothing synced"] = _iceberg(place / "iceberg")
         cpu: dict[str, list[float]] = {name: [] for name in ("ours", *peers)}
-
-        def timed(name: str, append: Append) -> Callable[[], float]:
-            def measure() -> float:
-                tables = [rows(ROWS) for _ in range(total)]
-                with Stopwatch() as watch:
-                    for table in tables:
-                        append(table)
-                cpu[name].append(watch.cpu_s / total * 1e3)
-                return watch.seconds / total * 1e3
-
-            return measure
-
-        measures = {"ours": timed("ours", ours.append)}
-        measures |= {name: timed(name, append) for name, append in peers.items()}
+        measures = {
+            name: partial(append_ms, append, ROWS, total, cpu[name])
+            for name, append in {"ours": ours.append, **peers}.items()
+        }
         seconds = dict(zip(measures, alternate(workshop.rounds, *measures.values()), strict=True))
     goals = {"raw": (0.6, None), "deltalake, its": (1.0, 2.0), "pyiceberg": (10.0, None)}
     what = f"append {ROWS:,} rows"
