@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow
 
 from siltstone.container.state.segment_map import SegmentMap
-from siltstone.core.constants import GIB, MIB, container_of
+from siltstone.core.constants import GIB, MIB
 from siltstone.core.errors import (
     CapabilityError,
     OffsetError,
@@ -24,7 +24,6 @@ from siltstone.objects.changes import name_bytes, name_text
 from siltstone.objects.folds import HeadRange, entries, head_range, head_rows, term_range
 from siltstone.objects.moment import Moment, moment_of
 from siltstone.objects.object_views import READS_MAX
-from siltstone.objects.open_spaces import open_space
 from siltstone.objects.records.head import HeadFields, decode_head
 from siltstone.objects.records.keys import decode_head_key
 from siltstone.objects.records.large_place import LARGE
@@ -33,14 +32,10 @@ from siltstone.objects.space_names import space_names
 from siltstone.objects.space_parts import SpaceParts
 from siltstone.pipelines.window import Window, cut_window
 from siltstone.spark.keyspace_options import Fold, KeyspaceReadOptions
+from siltstone.spark.opened_keyspace import opened_keyspace
 from siltstone.spark.ranges import TAIL_BYTES_MAX
 from siltstone.spark.value_packs import PACK_ROWS, ValuePlace, pack_places
 from siltstone.store.handles.pinned_segments import pinned_segments
-from siltstone.store.store import open_store, parts_of
-from siltstone.store.store_assembly import container_count
-
-if TYPE_CHECKING:
-    from siltstone.store.async_store import AsyncStore
 
 ROWS_BYTES_MAX: Final = GIB // 2
 """Rows of the ledger that one read takes: they pass through the driver's memory several times."""
@@ -93,17 +88,13 @@ def plan_keyspace(options: KeyspaceReadOptions, *, values: bool) -> list[Keyspac
         SnapshotExpiredError: values were deleted while the read was planned, again and again.
         SiltstoneError: whatever opening a store read-only raises.
     """
-    names = space_names(options.keyspace)
-    only = [container_of(names.ledger, container_count(options.store))]
-    with open_store(options.store, read_only=True, containers=only) as store:
-        loop, opened = parts_of(store)
-        return loop.run(_planned(opened, options, values=values))
+    with opened_keyspace(options.store, space_names(options.keyspace)) as (loop, parts):
+        return loop.run(_planned(parts, options, values=values))
 
 
 async def _planned(
-    store: AsyncStore, options: KeyspaceReadOptions, *, values: bool
+    parts: SpaceParts, options: KeyspaceReadOptions, *, values: bool
 ) -> list[KeyspaceSplit]:
-    parts = (await open_space(store, space_names(options.keyspace))).parts
     if options.fold is not Fold.HEADS:
         parts.check_values(f"fold {str(options.fold)!r}")
     plan = _Plan(parts, options, parts.check_tag(options.tag))

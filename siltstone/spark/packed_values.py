@@ -11,12 +11,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from siltstone.core.checksums import crc32c
-from siltstone.core.constants import MIB, Buffer, container_of
+from siltstone.core.constants import MIB, Buffer
 from siltstone.core.errors import ChunkNotFoundError, LostDataError, SnapshotExpiredError
 from siltstone.objects.errors import LostObjectError
 from siltstone.objects.moment import moment_of
 from siltstone.objects.object_views import lost, value_of_record
-from siltstone.objects.open_spaces import open_space
 from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import ObjectKey
 from siltstone.objects.records.large_place import SUM_BYTES
@@ -24,8 +23,7 @@ from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.space_names import space_names
 from siltstone.pipelines.raw_reads import read_window
 from siltstone.pipelines.window import Window, unpack_sums
-from siltstone.store.store import open_store, parts_of
-from siltstone.store.store_assembly import container_count
+from siltstone.spark.opened_keyspace import opened_keyspace
 from siltstone.store.worker_store import worker_store
 
 if TYPE_CHECKING:
@@ -126,15 +124,10 @@ class PackedValues:
     def _asked(self, key: ObjectKey, head: Head, where: str, error: Exception) -> bytes | None:
         """The value as the store reads it now; ``None`` where it is lost and left out."""
         if self._opened is None:
-            self._opened = self._open()
+            opened = opened_keyspace(self._path, self._names)
+            self._opened = self._stack.enter_context(opened)
         loop, parts = self._opened
         return loop.run(_value_now(parts, key, head, where, error))
-
-    def _open(self) -> tuple[BackgroundLoop, SpaceParts]:
-        only = [container_of(self._names.ledger, container_count(self._path))]
-        store = self._stack.enter_context(open_store(self._path, read_only=True, containers=only))
-        loop, opened = parts_of(store)
-        return loop, loop.run(open_space(opened, self._names)).parts
 
 
 async def _value_now(
