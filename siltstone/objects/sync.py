@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NamedTuple, cast
@@ -244,29 +245,29 @@ class Sync:
 
 async def _copy(source: Side, target: Side, copied: CopiedObject, size: int) -> bool | None:
     """Write an object at once; ``None`` when its value is lost."""
-    parts: list[bytes] = []
-    while sum(map(len, parts)) < size:
-        part = await source.part(copied.row_key, copied.row, sum(map(len, parts)))
-        if not part:
-            return None
-        parts.append(part)
-    return await target.take(copied._replace(value=b"".join(parts)))
+    value = b"".join([part async for part in _parts(source, copied, size)])
+    return await target.take(copied._replace(value=value)) if len(value) == size else None
 
 
 async def _upload(source: Side, target: Side, copied: CopiedObject, size: int) -> bool | None:
     """Write an object part by part; ``None`` when its value is lost."""
     upload = await target.begin_upload()
     try:
-        offset = 0
-        while offset < size:
-            part = await source.part(copied.row_key, copied.row, offset)
-            if not part:
-                return None
+        length = 0
+        async for part in _parts(source, copied, size):
             await target.push(upload, part)
-            offset += len(part)
-        return await target.finish(upload, copied)
+            length += len(part)
+        return await target.finish(upload, copied) if length == size else None
     finally:
         await asyncio.shield(target.drop(upload))
+
+
+async def _parts(source: Side, copied: CopiedObject, size: int) -> AsyncIterator[bytes]:
+    """Yield the value of an object; it ends early where bytes are lost."""
+    offset = 0
+    while offset < size and (part := await source.part(copied.row_key, copied.row, offset)):
+        yield part
+        offset += len(part)
 
 
 def _size(row: bytes | None) -> int:
