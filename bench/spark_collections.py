@@ -32,8 +32,9 @@ APPENDS: Final = 10
 NATIVE_GOAL: Final = 0.95
 SPLITS_GOAL: Final = 0.5
 WRITE_GOAL: Final = 0.8
-LIMITS: Final = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
-"""Of batches, by which Spark does not look for the size of a batch after each row."""
+MAX_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+ANY_BYTES: Final = str(2**31 - 1)
+"""A limit of batches by which Spark does not look for the size of a batch after each row."""
 LATENCY_GOAL: Final = 0.83
 """At most 1.2 times as long."""
 LATENCIES: Final = 40
@@ -165,18 +166,16 @@ def writes(
 
 
 def by_rows(spark: SparkSession, way: Callable[[], object]) -> Callable[[], object]:
-    """The same way, with ``LIMITS`` meanwhile."""
+    """The same way, with batches of ``ANY_BYTES`` meanwhile."""
 
     def run_it() -> None:
-        before = {name: spark.conf.get(name) for name in LIMITS}
-        for name, limit in LIMITS.items():
-            spark.conf.set(name, limit)
+        before = spark.conf.get(MAX_BYTES)
+        assert before is not None, "it has a default"
+        spark.conf.set(MAX_BYTES, ANY_BYTES)
         try:
             way()
         finally:
-            for name, was in before.items():
-                assert was is not None, "each has a default"
-                spark.conf.set(name, was)
+            spark.conf.set(MAX_BYTES, before)
 
     return run_it
 
