@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
 from siltstone.objects.async_entries import AsyncEntries
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from siltstone.objects.space_backup import KeyspaceBackupReport
     from siltstone.objects.space_parts import SpaceParts
     from siltstone.objects.value_compaction import CompactionReport
+
+T = TypeVar("T")
 
 
 class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, AsyncLargeValues):
@@ -275,29 +277,31 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, Async
 
     def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
         """The visible head of an object, on any thread; ``None`` when only the loop can tell."""
-        self._space.check_open()
-        ledger, is_reader = self._space.parts.ledger, self._space.parts.store.read_only
-        before = ledger.state_now() if is_reader else None
-        found = ledger.head_now(key)
-        if found is None or (is_reader and (before is None or before != ledger.state_now())):
-            return None
-        return (self.visible(found[0]),)
+        found = self._seen_now(self._parts.ledger.head_now, key)
+        return None if found is None else (self.visible(found[0]),)
 
     def view_now(self, key: ObjectKey) -> tuple[ObjectHead | None] | None:
         """``head`` on any thread; ``None`` when only the loop can tell."""
-        self._space.check_open()
-        parts = self._space.parts
-        found = parts.ledger.row_now(key)
+        found = self._seen_now(self._parts.ledger.row_now, key)
         if found is None:
             return None
         if found[0] is None:
             return (None,)
         value, fields = found[0]
         expires_s = fields[8]
-        if expires_s and parts.store.environment.time() >= expires_s:
+        if expires_s and self._parts.store.environment.time() >= expires_s:
             return (None,)
         self._space.checks.sample(key, value)
         return (ObjectHead(key, value, fields),)
+
+    def _seen_now(self, look: Callable[[ObjectKey], T | None], key: ObjectKey) -> T | None:
+        """What a look on this thread finds, unless a step of a rebuild may have come between."""
+        self._space.check_open()
+        ledger = self._parts.ledger
+        if not self._parts.store.read_only:
+            return look(key)
+        before, found = ledger.state_now(), look(key)
+        return found if before is not None and before == ledger.state_now() else None
 
     def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
         """Return the key of an object of this keyspace. See ``SpaceParts.key_of``."""

@@ -221,6 +221,28 @@ async def test_a_reader_of_another_process_is_refused_instead_of_finding_nothing
                 await reader.snapshot()
 
 
+def test_a_blocking_reader_is_refused_when_its_own_thread_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = store_for_keyspaces(tmp_path)
+    with siltstone.open(folder) as store:
+        objects.create(store, NAME).put("b", "there", b"v")
+        with siltstone.open(folder, read_only=True) as reading:
+            reader = objects.open(reading, NAME)
+            assert reader.head("b", "there") is not None
+            ledger = space_names(NAME).ledger
+            before = store.table(ledger).version()
+            monkeypatch.setattr("siltstone.objects.ledger_rebuild.head_of", _fails)
+            with pytest.raises(RuntimeError):
+                objects.rebuild(store, NAME)
+            for _ in reading.table(ledger).follow(before):
+                break  # the ledger is gone
+            with pytest.raises(RebuildingError):
+                reader.head("b", "there")
+            with pytest.raises(RebuildingError):
+                reader.get("b", "there")
+
+
 def _fails(*_: object) -> None:
     raise RuntimeError("the process is dead")
 
