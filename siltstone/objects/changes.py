@@ -218,6 +218,16 @@ def check_expected(expected: Expected | SupportsIndex) -> Expected:
     return whole_number(expected, what="expected")
 
 
+def check_ttl(ttl_s: SupportsIndex | None) -> int | None:
+    """Return how long an object is to stay. Raises ``TypeError`` and ``ValueError``."""
+    if ttl_s is None:
+        return None
+    seconds = whole_number(ttl_s, what="ttl_s")
+    if not 1 <= seconds <= TTL_S_MAX:
+        raise ValueError(f"ttl_s is 1 to {TTL_S_MAX} seconds, not {seconds}")
+    return seconds
+
+
 def put_request(
     key: ObjectKey,
     value: BytesLike,
@@ -257,9 +267,7 @@ def put_request(
         hashed = as_bytes(value_hash, what="value_hash")
         if len(hashed) != HASH_BYTES:
             raise ValueError(f"a value hash has {HASH_BYTES} bytes, not {len(hashed)}")
-    seconds = None if ttl_s is None else whole_number(ttl_s, what="ttl_s")
-    if seconds is not None and not 1 <= seconds <= TTL_S_MAX:
-        raise ValueError(f"ttl_s is 1 to {TTL_S_MAX} seconds, not {seconds}")
+    seconds = check_ttl(ttl_s)
     return PutRequest(
         key=key,
         value=raw,

@@ -10,24 +10,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from siltstone.core.bytes_like import as_bytes
-from siltstone.core.errors import ConditionFailedError
-from siltstone.core.records.table_record import ENTRY_BYTES
-from siltstone.core.whole_number import whole_number
 from siltstone.objects.changes import (
-    TTL_S_MAX,
     Expected,
     Name,
-    Unset,
     check_expected,
+    check_ttl,
     hash_of,
     name_bytes,
-    name_text,
     object_key,
 )
 from siltstone.objects.errors import ObjectLimitError
-from siltstone.objects.evaluation import EXPIRES_S_MAX, LedgerRow, Refusal, SqnIs
-from siltstone.objects.records.head import Head, encode_head
-from siltstone.objects.records.keys import ObjectKey, expiry_key, head_key
+from siltstone.objects.evaluation import (
+    LedgerRow,
+    Refusal,
+    expiry_of,
+    failed_condition,
+    rows_between,
+)
+from siltstone.objects.records.head import Head
+from siltstone.objects.records.keys import ObjectKey
 from siltstone.objects.records.limits import METADATA_BYTES_MAX, SUBKEY_BYTES_MAX
 from siltstone.objects.records.space_rows import ENTRY_TAG
 
@@ -145,15 +146,12 @@ def entries_request(
     conditions = {entry_key(*name): check_expected(sqn) for name, sqn in (expected or {}).items()}
     if len(conditions) > ENTRIES_MAX:
         raise ObjectLimitError(f"an mput has at most {ENTRIES_MAX} conditions")
-    seconds = None if ttl_s is None else whole_number(ttl_s, what="ttl_s")
-    if seconds is not None and not 1 <= seconds <= TTL_S_MAX:
-        raise ValueError(f"ttl_s is 1 to {TTL_S_MAX} seconds, not {seconds}")
     return EntriesRequest(
         values=values,
         hashes={key: hash_of(b"", value) for key, value in values.items() if value is not None},
         expected=conditions,
         looked_up=frozenset((*values, *conditions)) if looks_up else frozenset(),
-        ttl_s=seconds,
+        ttl_s=check_ttl(ttl_s),
     )
 
 
@@ -186,17 +184,17 @@ def evaluate_entries(
     """
     for key, expected in request.expected.items():
         old = olds[key]
-        current = old.sqn if old is not None and old.is_visible(now_ms / 1000) else None
-        if expected is not Unset.ANY and current != expected:
-            names = name_text(key.bucket), name_text(key.key)
-            condition = SqnIs(*names, expected, name_text(key.subkey))
-            return ConditionFailedError(condition=condition, current=current)
+        visible = old if old is not None and old.is_visible(now_ms / 1000) else None
+        failed = failed_condition(key, expected, visible)
+        if failed is not None:
+            return failed
     expires_s = request.expires_s
     if request.ttl_s is not None:
-        expires_s = min(-(-now_ms // 1000) + request.ttl_s, EXPIRES_S_MAX)  # not sooner than asked
+        expires_s = expiry_of(request.ttl_s, now_ms)
     modified_ms = now_ms if request.modified_ms is None else request.modified_ms
     rows: list[LedgerRow] = []
     heads: dict[ObjectKey, Head | None] = {}
+    size = 0
     for key, value in request.values.items():
         old = olds.get(key)
         head = None
@@ -215,17 +213,7 @@ def evaluate_entries(
                 metadata=value,
             )
         heads[key] = head
-        rows += _rows(key, old, head)
-    size = sum(ENTRY_BYTES + len(row_key) + len(value or b"") for row_key, value in rows)
+        changed, length = rows_between(key, old, head)
+        rows += changed
+        size += length
     return EntriesChange(rows, heads, size)
-
-
-def _rows(key: ObjectKey, old: Head | None, new: Head | None) -> list[LedgerRow]:
-    rows: list[LedgerRow] = [(head_key(key), None if new is None else encode_head(new))]
-    old_s = 0 if old is None else old.expires_s
-    new_s = 0 if new is None else new.expires_s
-    if old_s and old_s != new_s:
-        rows.append((expiry_key(key, old_s), None))
-    if new_s and old_s != new_s:
-        rows.append((expiry_key(key, new_s), b""))
-    return rows

@@ -126,10 +126,10 @@ def evaluate(
     """
     visible = old if old is not None and old.is_visible(now_ms / 1000) else None
     if type(request) is PutRequest:
-        failed = _failed(request.key, request.expected, visible)
+        failed = failed_condition(request.key, request.expected, visible)
         return failed or _put(request, old, visible, place, now_ms)
     if type(request) is DeleteRequest:
-        failed = _failed(request.key, request.expected, visible)
+        failed = failed_condition(request.key, request.expected, visible)
         if failed is not None or visible is None:
             return failed
         return _delete(request.key, visible, place, now_ms)
@@ -137,14 +137,21 @@ def evaluate(
     return _reap(request, old)
 
 
-def _failed(key: ObjectKey, expected: Expected, visible: Head | None) -> Refusal | None:
+def failed_condition(key: ObjectKey, expected: Expected, visible: Head | None) -> Refusal | None:
+    """Why an object, of which this is visible, is not as expected; ``None`` if it is."""
     if expected is Unset.ANY:
         return None
     current = None if visible is None else visible.sqn
     if current == expected:
         return None
-    condition = SqnIs(name_text(key.bucket), name_text(key.key), expected)
+    names = name_text(key.bucket), name_text(key.key)
+    condition = SqnIs(*names, expected, name_text(key.subkey))
     return ConditionFailedError(condition=condition, current=current)
+
+
+def expiry_of(ttl_s: int, now_ms: int) -> int:
+    """When what is to stay so long expires, seconds since 1970: not sooner than was asked for."""
+    return min(-(-now_ms // 1000) + ttl_s, EXPIRES_S_MAX)
 
 
 def _put(
@@ -161,8 +168,7 @@ def _put(
             return error
     expires_s = request.expires_s
     if request.ttl_s is not None:
-        begun_s = -(-now_ms // 1000)  # not sooner than was asked for
-        expires_s = min(begun_s + request.ttl_s, EXPIRES_S_MAX)
+        expires_s = expiry_of(request.ttl_s, now_ms)
     modified_ms = now_ms if request.modified_ms is None else request.modified_ms
     previous = 0 if old is None else old.sqn
     stored, uploaded = len(request.value), request.uploaded
