@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from siltstone.core.constants import MIB
 from siltstone.core.errors import (
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
     from siltstone.store.handles.async_segment import AsyncSegment
+
+T = TypeVar("T")
 
 PIECE_BYTES: Final = 4 * MIB
 """Read at a time where records follow one another."""
@@ -88,7 +90,7 @@ class ValueLog:
         self._names = names
         self._handles: dict[int, AsyncSegment] = {}
         self._directories: OrderedDict[int, tuple[FooterPiece, ...]] = OrderedDict()
-        self._places: OrderedDict[tuple[int, int], dict[int, tuple[int, int]]] = OrderedDict()
+        self._places: OrderedDict[tuple[int, int], dict[int, int]] = OrderedDict()
 
     async def value(self, key: ObjectKey, head: Head, manifest: Manifest) -> bytes:
         """Read the value of an object.
@@ -105,28 +107,30 @@ class ValueLog:
         """
         if head.large is not None:
             return await self.large.whole(key, head, head.large)
-        number, offset, length = head.number, head.offset, head.length
-        try:
-            if number not in manifest.numbers:
-                number, offset, length = await self._place(head.sqn, manifest)
-            segment = self._segment(number)
-            check = partial(value_of_record, key, head, where=segment.name)
-            return await read_checked(segment, offset, length, check)
-        except LostObjectError:
-            raise
-        except (CorruptDataError, OffsetError) as error:
-            raise lost(key, head, self._names.value_segment(number), str(error)) from error
+        check = partial(value_of_record, key, head)
+        return await self._checked(key, head, manifest, head.length, check)
 
     async def check_header(self, key: ObjectKey, head: Head, manifest: Manifest) -> None:
         """Compare the header of the record of an object with its head. Raises like ``value``."""
+        length = length_of_header(key, head.entries, head.metadata, head.large)
+        check = partial(check_change, key, head.sqn, head.value_hash)
+        await self._checked(key, head, manifest, length, check)
+
+    async def _checked(
+        self,
+        key: ObjectKey,
+        head: Head,
+        manifest: Manifest,
+        length: int,
+        check: Callable[..., T],
+    ) -> T:
+        """What ``check`` makes of the first bytes of the record of an object. See ``value``."""
         number, offset = head.number, head.offset
         try:
             if number not in manifest.numbers:
-                number, offset, _ = await self._place(head.sqn, manifest)
+                number, offset = await self._place(head.sqn, manifest)
             segment = self._segment(number)
-            length = length_of_header(key, head.entries, head.metadata, head.large)
-            check = partial(check_change, key, head.sqn, head.value_hash, where=segment.name)
-            await read_checked(segment, offset, length, check)
+            return await read_checked(segment, offset, length, partial(check, where=segment.name))
         except LostObjectError:
             raise
         except (CorruptDataError, OffsetError) as error:
@@ -143,8 +147,8 @@ class ValueLog:
         except (OffsetError, SegmentNotFoundError, SegmentTruncatedError):
             return None  # its record is elsewhere by now
 
-    async def _place(self, sqn: int, manifest: Manifest) -> tuple[int, int, int]:
-        """Number, offset and length of a record, found by its SQN."""
+    async def _place(self, sqn: int, manifest: Manifest) -> tuple[int, int]:
+        """Number of the segment and offset of a record, found by its SQN."""
         row = manifest.row_of(sqn)
         if row is None or row.status is not ValueStatus.SEALED:
             raise SegmentNotFoundError("no value segment has this SQN", segment=self._names.values)
@@ -153,10 +157,8 @@ class ValueLog:
         piece = bisect_right([each.first_sqn for each in pieces], sqn) - 1
         found = self._places.get((row.number, piece))
         if found is None:
-            found = {
-                each.header.sqn: (each.offset, each.header.record_length)
-                for each in await self._piece(segment, pieces[piece])
-            }
+            headers = await self._piece(segment, pieces[piece])
+            found = {each.header.sqn: each.offset for each in headers}
             self._places[row.number, piece] = found
             if len(self._places) > PIECES_MAX:
                 self._places.popitem(last=False)
@@ -164,7 +166,7 @@ class ValueLog:
             self._places.move_to_end((row.number, piece))
         if sqn not in found:  # the object was changed, and the segment compacted, since then
             raise SegmentNotFoundError("value segment has no such SQN", segment=segment.name)
-        return (row.number, *found[sqn])
+        return row.number, found[sqn]
 
     async def headers(self, row: ManifestRow, length: int) -> AsyncIterator[list[FoundHeader]]:
         """Yield the headers of a segment, in order, some at a time.
