@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
 from siltstone.objects.async_entries import AsyncEntries
 from siltstone.objects.async_exchange import AsyncExchange
 from siltstone.objects.async_large import AsyncLargeValues
@@ -26,7 +26,7 @@ from siltstone.objects.changes import (
 )
 from siltstone.objects.errors import LostObjectError
 from siltstone.objects.moment import Moment, moment_of
-from siltstone.objects.object_views import READS_MAX, ObjectHead, StoredObject, lost
+from siltstone.objects.object_views import ObjectHead, StoredObject
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.rebuild_report import doubtful_objects
 from siltstone.objects.snapshots import QUERY_TTL_S
@@ -190,14 +190,16 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, Async
         found = self.head_key_of(tag, bucket, key, subkey)
         if check:
             self._parts.check_values("a comparison of heads with records")
+            return await self._compared(found)
         head = await self._visible(found)
         if head is None:
             return None
-        if not check:
-            self._space.checks.sample(found, head)
-            return ObjectHead(found, head)
+        self._space.checks.sample(found)
+        return ObjectHead(found, head)
+
+    async def _compared(self, found: ObjectKey) -> ObjectHead | None:
         try:
-            head = self.visible(await self._space.checks.check(found, head))
+            head = await self._space.checks.check(found, partial(self._visible, found))
         except LostObjectError as error:
             self._parts.losses.tell(found, error)
             return None
@@ -222,22 +224,13 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, Async
             return None
 
     async def _stored(self, found: ObjectKey) -> StoredObject | None:
-        space = self._space.parts
-        attempts = 0
-        while (head := await self._visible(found)) is not None:
-            try:
-                manifest = await space.manifest.with_number(head.number)
-                value = await space.values.value(found, head, manifest)
-            except (SegmentNotFoundError, SegmentTruncatedError) as error:
-                attempts += 1  # its record is elsewhere by now, or another one is the newest
-                if attempts == READS_MAX:
-                    where = space.names.value_segment(head.number)
-                    raise lost(found, head, where, str(error)) from error
-                await space.manifest.now()
-            else:
-                space.meter.got(len(value))
-                return StoredObject(head=ObjectHead(found, head), value=value)
-        return None
+        parts = self._parts
+        seen = await parts.read_by_head(found, partial(self._visible, found), parts.values.value)
+        if seen is None:
+            return None
+        head, value = seen
+        parts.meter.got(len(value))
+        return StoredObject(head=ObjectHead(found, head), value=value)
 
     def get_now(self, found: ObjectKey) -> tuple[StoredObject | None] | None:
         """``get`` on any thread; ``None`` when only ``get_key`` can tell."""
@@ -291,7 +284,7 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, Async
         expires_s = fields[8]
         if expires_s and self._parts.store.environment.time() >= expires_s:
             return (None,)
-        self._space.checks.sample(key, value)
+        self._space.checks.sample(key)
         return (ObjectHead(key, value, fields),)
 
     def _seen_now(self, look: Callable[[ObjectKey], T | None], key: ObjectKey) -> T | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError, SiltstoneError
+from siltstone.core.errors import SiltstoneError
 from siltstone.objects.errors import LostObjectError
-from siltstone.objects.object_views import READS_MAX, lost
-from siltstone.objects.records.head import decode_head
 
 if TYPE_CHECKING:
     from siltstone.objects.records.head import Head
@@ -43,8 +42,8 @@ class HeadChecks:
         self._busy = False
         self._loop = asyncio.get_running_loop()
 
-    def sample(self, key: ObjectKey, head: Head | bytes) -> None:
-        """A head, or its row, was given to a caller, on any thread: perhaps compare it, after that.
+    def sample(self, key: ObjectKey) -> None:
+        """A head was given to a caller, on any thread: perhaps compare that object, after that.
 
         One at a time: what storage cannot keep up with is left out.
         """
@@ -52,17 +51,13 @@ class HeadChecks:
             return
         self._busy = True
         try:
-            self._loop.call_soon_threadsafe(self._start, key, head)
+            self._loop.call_soon_threadsafe(lambda: self._begin(self._compare(key)))
         except RuntimeError:  # the store was closed meanwhile
             return
 
-    def _start(self, key: ObjectKey, head: Head | bytes) -> None:
-        found = decode_head(head, where=f"{key}") if isinstance(head, bytes) else head
-        self._begin(self._compare(key, found))
-
-    async def _compare(self, key: ObjectKey, head: Head) -> None:
+    async def _compare(self, key: ObjectKey) -> None:
         try:
-            await self.check(key, head)
+            await self.check(key, partial(self._parts.ledger.head, key))
         except LostObjectError as error:
             self._parts.losses.note(key, error)
         except SiltstoneError as error:  # the next one may get an answer
@@ -70,29 +65,15 @@ class HeadChecks:
         finally:
             self._busy = False
 
-    async def check(self, key: ObjectKey, head: Head) -> Head | None:
-        """Compare a visible head with the header of its record.
-
-        Returns:
-            The head, or the newer one that is there by now; ``None`` if the object is gone since.
+    async def check(
+        self, key: ObjectKey, head_of: Callable[[], Awaitable[Head | None]]
+    ) -> Head | None:
+        """Compare the head that ``head_of`` finds with the header of its record, and return it.
 
         Raises:
             LostObjectError: the record is damaged or gone.
             ChunkError: long-term storage refused, or did not answer.
         """
-        parts, attempts = self._parts, 0
-        found: Head | None = head
-        while found is not None:
-            try:
-                manifest = await parts.manifest.with_number(found.number)
-                await parts.values.check_header(key, found, manifest)
-            except (SegmentNotFoundError, SegmentTruncatedError) as error:
-                attempts += 1  # its record is elsewhere by now, or another one is the newest
-                if attempts == READS_MAX:
-                    where = parts.names.value_segment(found.number)
-                    raise lost(key, found, where, str(error)) from error
-                await parts.manifest.now()
-                found = await parts.ledger.head(key)
-            else:
-                return found
-        return None
+        parts = self._parts
+        seen = await parts.read_by_head(key, head_of, parts.values.check_header)
+        return None if seen is None else seen[0]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from siltstone.core.errors import ClosedError
+from siltstone.core.errors import ClosedError, SegmentNotFoundError, SegmentTruncatedError
 from siltstone.objects.changes import STANDARD, Name, name_bytes, object_key
 from siltstone.objects.errors import UnsupportedError
+from siltstone.objects.object_views import READS_MAX, lost
 from siltstone.objects.records.limits import SUBKEY_BYTES_MAX
 from siltstone.objects.records.space_rows import ENTRY_TAG, HeadOnly
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from siltstone.objects.large_values import LargeValues
     from siltstone.objects.ledger import Ledger
     from siltstone.objects.losses import Losses
-    from siltstone.objects.manifest import LiveManifest
+    from siltstone.objects.manifest import LiveManifest, Manifest
+    from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.records.space_rows import Space
     from siltstone.objects.snapshots import LedgerSnapshots
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from siltstone.objects.space_names import SpaceNames
     from siltstone.objects.value_log import ValueLog
     from siltstone.store.async_store import AsyncStore
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +131,36 @@ class SpaceParts:
         return found._replace(
             subkey=name_bytes(subkey, what="subkey", most=SUBKEY_BYTES_MAX, least=0)
         )
+
+    async def read_by_head(
+        self,
+        key: ObjectKey,
+        head_of: Callable[[], Awaitable[Head | None]],
+        read: Callable[[ObjectKey, Head, Manifest], Awaitable[T]],
+    ) -> tuple[Head, T] | None:
+        """Read something of the record that the head of an object names, wherever it is by now.
+
+        Args:
+            key: of the object.
+            head_of: looks for its head; again when the segment of the record was gone.
+            read: reads it.
+
+        Returns:
+            The head, and what was read; ``None`` when there is no head.
+
+        Raises:
+            LostObjectError: the record is damaged or gone.
+            ChunkError: long-term storage refused, or did not answer.
+        """
+        attempts = 0
+        while (head := await head_of()) is not None:
+            try:
+                manifest = await self.manifest.with_number(head.number)
+                return head, await read(key, head, manifest)
+            except (SegmentNotFoundError, SegmentTruncatedError) as error:
+                attempts += 1  # its record is elsewhere by now, or another one is the newest
+                if attempts == READS_MAX:
+                    where = self.names.value_segment(head.number)
+                    raise lost(key, head, where, str(error)) from error
+                await self.manifest.now()
+        return None
