@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class Waiting(NamedTuple):
-    """A request, and what its caller waits for."""
+    """A request, what its caller waits for, and about how many bytes of memory it holds."""
 
     request: Request | EntriesRequest | NumberRequest
     future: asyncio.Future[Any]
+    size: int
 
 
 class ChangeBatch:

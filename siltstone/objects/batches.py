@@ -49,7 +49,7 @@ from siltstone.objects.records.footer import HeaderNote
 from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import STATE, LargeStatus, ObjectKey, large_key
 from siltstone.objects.records.space_rows import SpaceState, encode_state
-from siltstone.objects.request_queue import RequestQueue
+from siltstone.objects.request_queue import RequestQueue, request_bytes
 from siltstone.store.own_settings import append_deadline_s
 from siltstone.store.system_table import is_pressed
 
@@ -168,7 +168,7 @@ class BatchWriter:
         elif self._stopping:
             _raise_in(future, ClosedError("the keyspace was closed"))
         else:
-            self._requests.append(Waiting(request, future))
+            self._requests.append(Waiting(request, future, request_bytes(request)))
             self._wake.set()
         return future
 
@@ -379,7 +379,7 @@ class BatchWriter:
 def _tell(
     waiting: Waiting, number: int | None, found: SiltstoneError | int | None, *, pause: bool
 ) -> None:
-    request, future = waiting
+    request, future, _ = waiting
     if isinstance(found, SiltstoneError):
         _raise_in(future, found)
     elif future.done():

@@ -19,6 +19,7 @@ from siltstone.objects.entries import EntriesRequest
 
 if TYPE_CHECKING:
     from siltstone.objects.batch import Waiting
+    from siltstone.objects.changes import NumberRequest, Request
 
 QUEUE_BYTES: Final = 64 * MIB
 """What requests may hold that wait for a batch: the next eight frames. More makes nothing faster,
@@ -29,10 +30,9 @@ REQUEST_BYTES: Final = KIB
 
 
 class _InLine(NamedTuple):
-    """A request for which there was no room, its bytes, and until when it waits for that."""
+    """A request for which there was no room, and until when it waits for that."""
 
     waiting: Waiting
-    size: int
     due_s: float
 
 
@@ -79,20 +79,19 @@ class RequestQueue:
 
         Its future fails with ``BackPressureError`` when there is no room in time.
         """
-        size = request_bytes(waiting)
         if self.held_bytes < self._bound:  # then there is no line
             self._taken.append(waiting)
-            self.held_bytes += size
+            self.held_bytes += waiting.size
             return
         due_s = asyncio.get_running_loop().time() + self._deadline_s
-        self._line.append(_InLine(waiting, size, due_s))
+        self._line.append(_InLine(waiting, due_s))
         if self._timer is None:
             self._wait()
 
     def popleft(self) -> Waiting:
         """Give the oldest away, which makes room."""
         waiting = self._taken.popleft()
-        self.held_bytes -= request_bytes(waiting)
+        self.held_bytes -= waiting.size
         if self._line:
             self._let_in()
         return waiting
@@ -100,7 +99,7 @@ class RequestQueue:
     def put_back(self, waiting: Sequence[Waiting]) -> None:
         """Take requests again, in their order, before all others; they had their place already."""
         self._taken.extendleft(reversed(waiting))
-        self.held_bytes += sum(map(request_bytes, waiting))
+        self.held_bytes += sum(each.size for each in waiting)
 
     def clear(self) -> None:
         """Forget all of them."""
@@ -111,10 +110,10 @@ class RequestQueue:
 
     def _let_in(self) -> None:
         while self._line and self.held_bytes < self._bound:
-            waiting, size, _ = self._line.popleft()
+            waiting = self._line.popleft().waiting
             if not waiting.future.done():  # else its caller went away
                 self._taken.append(waiting)
-                self.held_bytes += size
+                self.held_bytes += waiting.size
         self._wait()
 
     def _wait(self) -> None:
@@ -144,9 +143,8 @@ class RequestQueue:
         )
 
 
-def request_bytes(waiting: Waiting) -> int:
+def request_bytes(request: Request | EntriesRequest | NumberRequest) -> int:
     """About how many bytes of memory a request holds."""
-    request = waiting.request
     if type(request) is PutRequest:
         return REQUEST_BYTES + len(request.value) + len(request.metadata)
     if isinstance(request, EntriesRequest):

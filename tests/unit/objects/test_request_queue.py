@@ -11,7 +11,7 @@ from siltstone.container.models.segments import CommitResult
 from siltstone.core.errors import BackPressureError
 from siltstone.objects.batch import Waiting
 from siltstone.objects.changes import object_key, put_request
-from siltstone.objects.request_queue import REQUEST_BYTES, RequestQueue
+from siltstone.objects.request_queue import REQUEST_BYTES, RequestQueue, request_bytes
 from siltstone.objects.value_segments import RollLimits
 from tests.support.container.container_world import World
 from tests.support.objects.space_check import look
@@ -24,7 +24,8 @@ SIZE = REQUEST_BYTES + 500
 
 def waiting(name: str) -> Waiting:
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    return Waiting(put_request(object_key("o", "b", name), bytes(500)), future)
+    request = put_request(object_key("o", "b", name), bytes(500))
+    return Waiting(request, future, request_bytes(request))
 
 
 def names(queue: RequestQueue) -> str:
