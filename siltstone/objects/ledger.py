@@ -14,6 +14,7 @@ from siltstone.objects.records.keys import (
     SPACE,
     STATE,
     ObjectKey,
+    after_prefix,
     first_sqn_of,
     head_key,
 )
@@ -147,5 +148,5 @@ async def manifest_of(
     """The value segments, in the order of their SQNs, of a ledger or of a snapshot of it."""
     return [
         decode_manifest_row(first_sqn_of(key), found.value, where=where)
-        async for key, found in scan(MANIFEST, bytes((MANIFEST[0] + 1,)))
+        async for key, found in scan(MANIFEST, after_prefix(MANIFEST))
     ]

@@ -10,7 +10,7 @@ from siltstone.core.errors import (
     CorruptDataError,
     SegmentNotFoundError,
 )
-from siltstone.objects.records.keys import TASK, number_of_task
+from siltstone.objects.records.keys import TASK, after_prefix, number_of_task
 from siltstone.objects.records.space_rows import decode_task
 from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
 
@@ -28,7 +28,7 @@ async def do_tasks(space: SpaceParts) -> int:
     """
     count = 0
     table = space.store.table(space.names.ledger)
-    async for row_key, found in table.scan(TASK, bytes((TASK[0] + 1,))):
+    async for row_key, found in table.scan(TASK, after_prefix(TASK)):
         not_before_s = decode_task(found.value, where=row_key.hex())
         # Asked for each task: a compaction may add some while others are being done.
         space.check_living()
@@ -58,7 +58,7 @@ async def delete_unnamed(space: SpaceParts) -> int:
     if state is None:
         raise CorruptDataError("keyspace has no state", where=space.names.name)
     table = space.store.table(space.names.ledger)
-    tasks = [number_of_task(key) async for key, _ in table.scan(TASK, bytes((TASK[0] + 1,)))]
+    tasks = [number_of_task(key) async for key, _ in table.scan(TASK, after_prefix(TASK))]
     known = {*manifest.numbers, *tasks}
     count = 0
     for info in [each async for each in space.store.list(space.names.values)]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.objects.compaction_plan import UNREADABLE, CompactionView, UnreadableSegmentError
-from siltstone.objects.records.head import decode_head
-from siltstone.objects.records.keys import HEAD
+from siltstone.objects.records.head import head_fields
+from siltstone.objects.records.keys import HEAD, after_prefix
 from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
 from siltstone.objects.records.value_record import ValueKind
 from siltstone.objects.scores import ValueUse
@@ -38,10 +38,10 @@ class ValueUses:
         """How much of each segment is needed, in groups of neighbours that may be compacted."""
         firsts = [row.first_sqn for row in manifest]
         live = [0] * len(manifest)
-        async for page in pages_of(self._ledger, HEAD, bytes((HEAD[0] + 1,))):
+        async for page in pages_of(self._ledger, HEAD, after_prefix(HEAD)):
             for row_key, found in page:
-                head = decode_head(found.value, where=row_key.hex())
-                live[bisect_right(firsts, head.sqn) - 1] += head.length
+                sqn, _, _, _, length, *_ = head_fields(found.value, where=row_key.hex())
+                live[bisect_right(firsts, sqn) - 1] += length
             await asyncio.sleep(0)
         groups: list[list[ValueUse]] = [[]]
         for row, size in zip(manifest, live, strict=True):
