@@ -28,7 +28,7 @@ from siltstone.objects.space_parts import SpaceParts
 from siltstone.objects.space_setup import FoundSpace
 from siltstone.objects.value_compaction import CompactionReport, ValueCompaction
 from siltstone.objects.value_segments import RollLimits, ValueSegments
-from siltstone.objects.value_tasks import do_tasks
+from siltstone.objects.value_tasks import delete_unnamed, do_tasks
 from siltstone.objects.value_uses import ValueUses
 from siltstone.store.own_target import own_target
 from siltstone.store.system_table import tell_health
@@ -185,7 +185,9 @@ class OpenSpace(AsyncClosing):
         self, batches: BatchWriter, *, gives_way: bool
     ) -> AsyncIterator[tuple[ValueCompaction, ImportTarget]]:
         parts = self.parts
-        await parts.ledger.settle()  # one that was cancelled may have changed the manifest just now
+        # What one before made without knowing its outcome. It also waits for commits of one that
+        # was cancelled, which may have changed the manifest just now.
+        await delete_unnamed(parts)
         held = await parts.snapshots.take(FOLD_TTL_S)
         try:
             target = await own_target(parts.store)

@@ -165,7 +165,6 @@ class ValueCompaction:
             ConditionFailedError: something else changed the value segments; nothing was changed.
             OutcomeUnknownError: the log failed; it may or may not have taken place.
         """
-        await delete_unnamed(self._space)  # what one before made without knowing its outcome
         manifest = await manifest_of(self._ledger.scan, where=self._names.name)
         uses = await self._uses.of(manifest)
         unreadable = {row.number for row in manifest if row.number in skip}
