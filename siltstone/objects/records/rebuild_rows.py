@@ -22,7 +22,7 @@ from typing import Final
 
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.wire import Reader, head, text, uvarint
-from siltstone.objects.records.space_rows import SpaceState, check_state
+from siltstone.objects.records.space_rows import SpaceState, read_state, state_fields
 
 _REBUILD: Final = 16
 _DOUBTFUL: Final = 17
@@ -70,20 +70,9 @@ def is_rebuild(value: bytes) -> bool:
 
 def encode_rebuild(rebuild: Rebuild) -> bytes:
     """Encode the value of the row."""
-    state = rebuild.state
-    numbers = (
-        state.next_sqn,
-        state.number,
-        state.first_sqn,
-        state.length,
-        state.records,
-        state.next_number,
-        rebuild.sqn,
-        rebuild.seen_ms,
-        len(rebuild.position),
-    )
-    parts = [head(_REBUILD, _VERSION), bytes((rebuild.phase,)), *map(uvarint, numbers)]
-    return b"".join([*parts, rebuild.position, text(rebuild.source)])
+    numbers = (rebuild.sqn, rebuild.seen_ms, len(rebuild.position))
+    begin = head(_REBUILD, _VERSION) + bytes((rebuild.phase,)) + state_fields(rebuild.state)
+    return b"".join([begin, *map(uvarint, numbers), rebuild.position, text(rebuild.source)])
 
 
 def decode_rebuild(value: bytes, *, where: str) -> Rebuild:
@@ -92,17 +81,9 @@ def decode_rebuild(value: bytes, *, where: str) -> Rebuild:
     phase = reader.u8()
     if phase not in RebuildPhase.__members__.values():
         raise CorruptDataError("rebuild in an unknown phase", where=where, phase=phase)
-    state = SpaceState(
-        next_sqn=reader.uvarint(),
-        number=reader.uvarint(),
-        first_sqn=reader.uvarint(),
-        length=reader.uvarint(),
-        records=reader.uvarint(),
-        next_number=reader.uvarint(),
-    )
     rebuild = Rebuild(
         phase=RebuildPhase(phase),
-        state=check_state(state, reader),
+        state=read_state(reader),
         sqn=reader.uvarint(),
         seen_ms=reader.uvarint(),
         position=reader.raw(reader.uvarint()),

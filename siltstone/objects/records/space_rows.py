@@ -128,6 +128,19 @@ class SpaceState:
 
 def encode_state(state: SpaceState) -> bytes:
     """Encode the value of the row."""
+    return head(_STATE, _VERSION) + state_fields(state)
+
+
+def decode_state(value: bytes, *, where: str) -> SpaceState:
+    """Decode the value of the row. Raises ``CorruptDataError`` and ``FormatError``."""
+    reader = Reader(value, kind=_STATE, version=_VERSION, where=where)
+    state = read_state(reader)
+    reader.end()
+    return state
+
+
+def state_fields(state: SpaceState) -> bytes:
+    """Encode a state as a part of a row."""
     numbers = (
         state.next_sqn,
         state.number,
@@ -136,12 +149,11 @@ def encode_state(state: SpaceState) -> bytes:
         state.records,
         state.next_number,
     )
-    return head(_STATE, _VERSION) + b"".join(map(uvarint, numbers))
+    return b"".join(map(uvarint, numbers))
 
 
-def decode_state(value: bytes, *, where: str) -> SpaceState:
-    """Decode the value of the row. Raises ``CorruptDataError`` and ``FormatError``."""
-    reader = Reader(value, kind=_STATE, version=_VERSION, where=where)
+def read_state(reader: Reader) -> SpaceState:
+    """Decode what ``state_fields`` encodes. Raises ``CorruptDataError`` if it cannot be."""
     state = SpaceState(
         next_sqn=reader.uvarint(),
         number=reader.uvarint(),
@@ -150,12 +162,6 @@ def decode_state(value: bytes, *, where: str) -> SpaceState:
         records=reader.uvarint(),
         next_number=reader.uvarint(),
     )
-    reader.end()
-    return check_state(state, reader)
-
-
-def check_state(state: SpaceState, reader: Reader) -> SpaceState:
-    """Return a state that a row has. Raises ``CorruptDataError`` if it cannot be."""
     if not (
         1 <= state.first_sqn <= state.next_sqn
         and state.records <= state.next_sqn - state.first_sqn
