@@ -104,11 +104,9 @@ class LargeCheck:
     async def _read(self, seen: SeenLarge) -> AsyncIterator[Finding]:
         segment = self._store.segment(self._names.large_segment(seen.place.number))
         value = LargeValue(segment, seen.key, seen.head, seen.place)
-        position = 0
         try:
-            while position < value.size:
-                start, data = await value.read_around(position, value.size)
-                position = start + len(data)
+            async for _ in value.parts():
+                pass
         except LostObjectError as error:
             yield damage(object_text(self._names, seen.key), str(error))
         except (SegmentNotFoundError, SegmentTruncatedError) as error:

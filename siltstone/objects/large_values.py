@@ -18,6 +18,8 @@ from siltstone.objects.records.large_place import SUM_BYTES, LargePlace
 from siltstone.store.handles.self_checked import read_checked
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.space_names import SpaceNames
@@ -97,6 +99,14 @@ class LargeValue:
         except (CorruptDataError, OffsetError) as error:
             raise lost(self._key, self._head, self.name, str(error)) from error
 
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield all bytes, as many at a time as ``read_around`` gives. Raises what that does."""
+        position = 0
+        while position < self.size:
+            _, data = await self.read_around(position, self.size)
+            yield data
+            position += len(data)
+
     def _compare(self, number: int, piece: Buffer) -> None:
         (expected,) = struct.unpack_from("<I", self._sums, SUM_BYTES * number)
         if crc32c(piece) != expected:
@@ -149,13 +159,7 @@ class LargeValues:
         """Read all bytes of a value. Raises what ``LargeValue.read_around`` does."""
         self.hold(place.number)
         try:
-            value = self.value(key, head, place)
-            parts = []
-            position = 0
-            while position < value.size:
-                start, data = await value.read_around(position, value.size)
-                parts.append(data)
-                position = start + len(data)
-            return b"".join(parts)
+            parts = self.value(key, head, place).parts()
+            return b"".join([part async for part in parts])
         finally:
             self.use.release(place.number)
