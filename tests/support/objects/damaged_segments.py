@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import siltstone
@@ -12,25 +11,18 @@ from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import ObjectKey
 from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
 from siltstone.objects.value_compaction import CompactionReport
+from tests.support.objects.rebuilt import all_sealed, bytes_at, flip_all
 from tests.support.objects.small_segments import small_keyspace
-from tests.support.stores import chunk_path, flip
 
-
-@dataclass(frozen=True)
-class Spot:
-    """A byte of a value segment: in which chunk, and where in it."""
-
-    chunk: str
-    offset: int
+Spot = tuple[str, int]
+"""A byte of a value segment: in which chunk, and where in it."""
 
 
 async def sealed_rows(space: OpenSpace) -> list[ManifestRow]:
     """The rows of the full segments, once all of them have their footers."""
-    while True:
-        rows = (await space.parts.manifest.now()).rows
-        if all(row.status is not ValueStatus.ROLLING for row in rows):
-            return [row for row in rows if row.status is ValueStatus.SEALED]
-        await space.parts.store.environment.sleep(0.005)
+    await all_sealed(space)
+    rows = (await space.parts.manifest.now()).rows
+    return [row for row in rows if row.status is ValueStatus.SEALED]
 
 
 async def head_of(space: OpenSpace, key: str, tag: str = "o") -> Head:
@@ -42,17 +34,12 @@ async def head_of(space: OpenSpace, key: str, tag: str = "o") -> Head:
 
 async def spot(space: OpenSpace, number: int, at: int) -> Spot:
     """Where a byte of a value segment lies."""
-    segment = space.parts.store.segment(space.parts.names.value_segment(number))
-    (chunk,) = [
-        each async for each in segment.chunks() if each.start <= at < each.start + each.length
-    ]
-    return Spot(chunk.chunk, chunk.chunk_offset + at - chunk.start)
+    return await bytes_at(space.parts.store, space.parts.names.value_segment(number), at)
 
 
 def damage(folder: Path, *spots: Spot) -> None:
     """Change these bytes of a store that is closed."""
-    for each in spots:
-        flip(chunk_path(folder, each.chunk), each.offset)
+    flip_all(folder, list(spots))
 
 
 async def replaced_often(

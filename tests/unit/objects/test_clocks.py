@@ -10,7 +10,7 @@ import pytest
 
 from siltstone import objects
 from siltstone.objects.open_space import OpenSpace
-from siltstone.objects.records.space_rows import ValueStatus
+from tests.support.objects.rebuilt import all_sealed
 from tests.support.objects.small_segments import (
     NAME,
     small_keyspace,
@@ -37,8 +37,7 @@ def clock_of(space: OpenSpace, monkeypatch: pytest.MonkeyPatch) -> SetClock:
 
 async def compacted(keyspace: objects.AsyncKeyspace, space: OpenSpace) -> None:
     store = space.parts.store
-    while any(row.status is ValueStatus.ROLLING for row in (await space.parts.manifest.now()).rows):
-        await store.environment.sleep(0.005)
+    await all_sealed(space)
     await store.flush()
     while (await keyspace.compact()).run:
         pass

@@ -9,7 +9,7 @@ import pytest
 
 import siltstone
 from siltstone import objects
-from siltstone.objects.records.space_rows import ValueStatus
+from tests.support.objects.rebuilt import all_sealed
 from tests.support.objects.small_segments import (
     NAME,
     small_keyspace,
@@ -29,10 +29,7 @@ async def test_a_store_that_is_closed_while_a_compaction_runs_opens_with_all_of_
     async with small_keyspace(folder) as (store, keyspace, space):
         for number in range(120):
             await keyspace.put("b", f"k{number % 20}", b"%d" % number * 20, index={"f": ["t"]})
-        while any(
-            row.status is ValueStatus.ROLLING for row in (await space.parts.manifest.now()).rows
-        ):
-            await store.environment.sleep(0.005)
+        await all_sealed(space)
         await store.flush()
         model = await values_of(keyspace)
         compaction = asyncio.ensure_future(keyspace.compact())

@@ -12,7 +12,7 @@ import siltstone
 from siltstone.core.errors import SnapshotExpiredError
 from siltstone.objects import AsyncKeyspace, AsyncKeyspaceSnapshot, LostObjectError
 from siltstone.objects.open_space import OpenSpace
-from siltstone.objects.records.space_rows import ValueStatus
+from tests.support.objects.rebuilt import all_sealed
 from tests.support.objects.small_segments import (
     small_keyspace,
     small_space,
@@ -28,8 +28,7 @@ async def replaced(store: siltstone.AsyncStore, keyspace: AsyncKeyspace, space: 
     for _ in range(5):
         for name in NAMES:
             await keyspace.put("b", name, b"new" * 40)
-    while any(row.status is ValueStatus.ROLLING for row in (await space.parts.manifest.now()).rows):
-        await store.environment.sleep(0.005)
+    await all_sealed(space)
     await store.flush()
     while (await keyspace.compact()).run:
         pass

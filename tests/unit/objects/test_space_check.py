@@ -27,7 +27,6 @@ from siltstone.objects.records.rebuild_rows import (
 )
 from siltstone.objects.records.space_rows import (
     SpaceState,
-    ValueStatus,
     decode_manifest_row,
     decode_state,
     encode_index_entry,
@@ -38,8 +37,8 @@ from siltstone.objects.records.space_rows import (
 from siltstone.objects.snapshots import LedgerSnapshots
 from siltstone.objects.space_check import SpaceCheck
 from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
+from tests.support.objects.rebuilt import all_sealed, bytes_at, flip_all
 from tests.support.objects.small_segments import NAME, small_keyspace, store_for_keyspaces
-from tests.support.stores import chunk_path, flip
 
 Rows = dict[bytes, bytes]
 Change = Callable[[Rows], None]
@@ -60,14 +59,6 @@ async def fill(keyspace: objects.AsyncKeyspace) -> None:
         await keyspace.put("b", f"k{number % 40}", b"v" * 50, index=index, ttl_s=ttl_s)
     await keyspace.delete("b", "k1")
     await keyspace.put("b", "k2", b"with headers kept", tag="log")
-
-
-async def sealed(space: OpenSpace) -> None:
-    while True:
-        rows = (await space.parts.manifest.now()).rows
-        if all(row.status is not ValueStatus.ROLLING for row in rows):
-            return
-        await asyncio.sleep(0.005)
 
 
 async def found(store: siltstone.AsyncStore, *, deep: bool = True) -> list[tuple[str, str, str]]:
@@ -97,7 +88,7 @@ async def test_nothing_is_found_where_all_is_well(tmp_path: Path) -> None:
     shares: list[float] = []
     async with small_keyspace(folder) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         assert await found(store) == []
         await store.flush()
         while (await keyspace.compact()).run:
@@ -113,7 +104,7 @@ async def test_nothing_is_found_where_all_is_well(tmp_path: Path) -> None:
 async def test_a_check_holds_while_objects_change(tmp_path: Path) -> None:
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         told = keyspace.check(deep=True)
         puts = [keyspace.put("b", f"k{number % 7}", b"new" * 30) for number in range(100)]
         assert [each async for each in told] == []
@@ -126,7 +117,7 @@ async def test_a_segment_that_is_compacted_away_meanwhile_is_not_lost(tmp_path: 
         await fill(keyspace)
         for number in range(40):
             await keyspace.put("b", f"k{number}", b"newer")
-        await sealed(space)
+        await all_sealed(space)
         await store.flush()
         unseen = LedgerSnapshots(store.table(space.parts.names.ledger))
         held = await unseen.take(60)
@@ -142,7 +133,7 @@ async def test_changes_after_the_moment_of_a_check_are_no_damage(tmp_path: Path)
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await fill(keyspace)
         for count in (1, 60):  # in the same segment, and in others
-            await sealed(space)
+            await all_sealed(space)
             held = await space.parts.snapshots.take(60)
             for number in range(count):
                 await keyspace.put("b", f"k{number}", b"newer")
@@ -276,7 +267,7 @@ async def test_rows_that_do_not_fit_are_told(tmp_path: Path, wrong: str) -> None
     change, severity, where, message = ROWS[wrong]
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         await change_rows(space, change)
         told = await found(store, deep=False)
         assert any(
@@ -287,7 +278,7 @@ async def test_rows_that_do_not_fit_are_told(tmp_path: Path, wrong: str) -> None
 async def test_an_object_whose_head_is_gone_is_told_by_its_record(tmp_path: Path) -> None:
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         await change_rows(space, without(keys.head_key(ObjectKey(b"o", b"b", b"k20"))))
         assert await found(store, deep=False) == []
         (told,) = await found(store)
@@ -300,7 +291,7 @@ async def test_a_doubtful_object_has_a_record_and_no_head(tmp_path: Path, is_nam
     key = ObjectKey(b"o", b"b", b"k20")
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         await change_rows(space, without(keys.head_key(key)))
         row = keys.doubtful_key(key_hash(key), key if is_named else None)
         await change_rows(space, with_row(row, encode_doubt(Doubt(number=1, last_sqn=5))))
@@ -313,7 +304,7 @@ async def test_a_doubtful_object_has_a_record_and_no_head(tmp_path: Path, is_nam
 async def test_segments_that_are_gone_cut_grown_or_not_named_are_told(tmp_path: Path) -> None:
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         await store.segment(f"{SEGMENT}1").delete()
         await store.segment(f"{SEGMENT}2").truncate(5)
         await store.segment(f"{SEGMENT}3").append(b"something else")
@@ -349,12 +340,8 @@ async def test_a_keyspace_that_does_not_open_is_checked(tmp_path: Path) -> None:
 
 
 async def damage_at(folder: Path, store: siltstone.AsyncStore, number: int, at: int) -> None:
-    segment = store.segment(f"{SEGMENT}{number}")
     await store.flush()
-    (chunk,) = [
-        each async for each in segment.chunks() if each.start <= at < each.start + each.length
-    ]
-    flip(chunk_path(folder, chunk.chunk), chunk.chunk_offset + at - chunk.start)
+    flip_all(folder, [await bytes_at(store, f"{SEGMENT}{number}", at)])
 
 
 async def head_of(space: OpenSpace, key: ObjectKey) -> Head:
@@ -371,7 +358,7 @@ async def test_a_damaged_record_is_told_and_its_neighbours_are_not(
     folder = store_for_keyspaces(tmp_path)
     async with small_keyspace(folder) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         head = await head_of(space, ObjectKey(b"o", b"b", b"k12"))
         at = head.offset + (30 if part == "header" else head.length - 9)
         await damage_at(folder, store, head.number, at)
@@ -387,7 +374,7 @@ async def test_a_damaged_record_that_nothing_reads_is_a_warning(tmp_path: Path) 
     folder = store_for_keyspaces(tmp_path)
     async with small_keyspace(folder) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         old = await head_of(space, ObjectKey(b"o", b"b", b"k12"))
         await keyspace.put("b", "k12", b"newer")
         await damage_at(folder, store, old.number, old.offset + old.length - 9)
@@ -403,7 +390,7 @@ async def test_damage_in_the_segment_that_takes_records_names_what_it_costs(
     folder = store_for_keyspaces(tmp_path)
     async with small_keyspace(folder) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         head = await head_of(space, ObjectKey(b"o", b"b", b"k5"))
         await damage_at(folder, store, head.number, head.offset + 30)
     async with await siltstone.open_async(folder) as store:
@@ -420,7 +407,7 @@ async def test_a_damaged_footer_is_told(tmp_path: Path, back: int) -> None:
     folder = store_for_keyspaces(tmp_path)
     async with small_keyspace(folder) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         end = (await space.parts.manifest.now()).rows[0].footer_end
         await damage_at(folder, store, 1, end - back)
     async with await siltstone.open_async(folder) as store:
@@ -433,7 +420,7 @@ async def test_a_footer_that_is_whole_and_another_one_is_told(tmp_path: Path) ->
     """It says another ``as_of`` than the manifest."""
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         await change_rows(space, changed_manifest(1, as_of=5))
         unsaid, footer = await found(store)
         assert unsaid[:2] == ("warning", f"{SEGMENT}1")
@@ -444,7 +431,7 @@ async def test_a_footer_that_is_whole_and_another_one_is_told(tmp_path: Path) ->
 async def test_a_segment_that_a_rebuild_would_leave_out_is_told(tmp_path: Path) -> None:
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         replaced = {FATE_ATTRIBUTE: SegmentFate.REPLACED.value}
         await store.segment(f"{SEGMENT}1").set_attributes(replaced)
         (told,) = await found(store)
@@ -460,7 +447,7 @@ async def test_doubtful_objects_are_no_damage_and_a_rebuild_that_was_not_ended_i
         await fill(keyspace)
         for number in range(40):
             await keyspace.put("b", f"k{number}", b"newer" * 20)
-        await sealed(space)
+        await all_sealed(space)
         await store.flush()
         head = await head_of(space, ObjectKey(b"o", b"b", b"k9"))
         end = (await space.parts.manifest.now()).row_of(head.sqn)
@@ -496,7 +483,7 @@ async def test_heads_that_say_something_else_than_their_records_are_told(tmp_pat
         folder = tmp_path / message.replace(" ", "-")
         async with small_keyspace(store_for_keyspaces(folder)) as (store, keyspace, space):
             await fill(keyspace)
-            await sealed(space)
+            await all_sealed(space)
             await change_rows(space, changed_head(**fields))
             told = await found(store)
             assert {each[1] for each in told} == {OF_OBJECT}
@@ -507,7 +494,7 @@ async def test_a_value_that_no_segment_has_is_told(tmp_path: Path) -> None:
     """The head of an object names a change that its segment lacks, as after a wrong compaction."""
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         await fill(keyspace)
-        await sealed(space)
+        await all_sealed(space)
         head = await head_of(space, OBJECT)
         state: SpaceState = (await space.parts.ledger.state()).state  # type: ignore[union-attr]
 

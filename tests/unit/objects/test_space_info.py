@@ -7,16 +7,9 @@ from random import Random
 
 import siltstone
 from siltstone import objects
-from siltstone.objects.open_space import OpenSpace
-from siltstone.objects.records.space_rows import ValueStatus
+from tests.support.objects.rebuilt import all_sealed
 from tests.support.objects.small_segments import NAME, small_keyspace, store_for_keyspaces
 from tests.support.objects.space_check import look
-
-
-async def settled(space: OpenSpace) -> None:
-    """Let all full segments get their footers."""
-    while any(row.status is ValueStatus.ROLLING for row in (await space.parts.manifest.now()).rows):
-        await space.parts.store.environment.sleep(0.005)
 
 
 async def test_an_empty_keyspace_holds_nothing(tmp_path: Path) -> None:
@@ -41,7 +34,7 @@ async def test_what_is_counted_is_what_is_there(tmp_path: Path) -> None:
             else:
                 index = {"f": [str(random.randrange(3)) for _ in range(2)]}
                 await keyspace.put("b", key, random.randbytes(random.randrange(99)), index=index)
-        await settled(space)
+        await all_sealed(space)
         seen = await look(store, space.parts.names)
         info = await keyspace.stat()
         heads = [each.head for each in seen.objects.values()]
@@ -63,7 +56,7 @@ async def test_compaction_lowers_the_waste_and_what_waits_for_a_snapshot_is_told
     async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, space):
         for number in range(200):
             await keyspace.put("b", f"k{number % 20}", b"v" * 100)
-        await settled(space)
+        await all_sealed(space)
         await store.flush()
         before = await keyspace.stat()
         assert before.waste_bytes > before.live_bytes

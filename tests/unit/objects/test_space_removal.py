@@ -11,9 +11,9 @@ import pytest
 import siltstone
 from siltstone import objects
 from siltstone.container.models.segments import RemoveRange
-from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_removal import remove_space
+from tests.support.objects.rebuilt import all_sealed
 from tests.support.objects.small_segments import NAME, small_keyspace, store_for_keyspaces
 from tests.support.objects.space_check import look
 
@@ -81,10 +81,7 @@ async def test_it_is_refused_while_a_compaction_runs_and_where_nothing_may_chang
         await fill(keyspace)
         for number in range(60):
             await keyspace.delete("b", f"k{number}")
-        while any(
-            row.status is ValueStatus.ROLLING for row in (await space.parts.manifest.now()).rows
-        ):
-            await store.environment.sleep(0.005)
+        await all_sealed(space)
         await store.flush()
         compaction = asyncio.ensure_future(keyspace.compact())
         await asyncio.sleep(0)

@@ -14,13 +14,13 @@ from siltstone.objects import AsyncKeyspace, LostObjectError
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records.footer import TRAILER_BYTES, decode_trailer
 from siltstone.objects.records.keys import ObjectKey
-from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
+from siltstone.objects.records.space_rows import ManifestRow
 from siltstone.objects.snapshots import HeldLedger
 from siltstone.objects.value_compaction import ValueCompaction
 from siltstone.objects.value_tasks import do_tasks
+from tests.support.objects.rebuilt import all_sealed, bytes_at, flip_all
 from tests.support.objects.small_segments import small_keyspace, store_for_keyspaces, values_of
 from tests.support.objects.value_replay import lying
-from tests.support.stores import chunk_path, flip
 
 KEPT = {f"kept{number}": b"%d" % number * 40 for number in range(6)}
 
@@ -36,8 +36,7 @@ async def filled(keyspace: AsyncKeyspace, first: int = 0) -> None:
 
 async def compacted(keyspace: AsyncKeyspace, space: OpenSpace, store: siltstone.AsyncStore) -> None:
     """Let the last full segments get their footers, and compact until nothing is worth it."""
-    while any(row.status is ValueStatus.ROLLING for row in (await space.parts.manifest.now()).rows):
-        await store.environment.sleep(0.005)
+    await all_sealed(space)
     await store.flush()
     while (await keyspace.compact()).run:
         pass
@@ -95,11 +94,9 @@ async def test_a_damaged_footer_hides_what_was_moved_and_nothing_else(
         moved = [key for key in KEPT if await place_of(space, key) <= row.last_sqn]
         segment = store.segment(space.parts.names.value_segment(row.number))
         at = DAMAGES[part](await segment.read(0, row.footer_end), row)
-        (chunk,) = [
-            each async for each in segment.chunks() if each.start <= at < each.start + each.length
-        ]
+        place = await bytes_at(store, segment.name, at)
         assert moved
-    flip(chunk_path(folder, chunk.chunk), chunk.chunk_offset + at - chunk.start)
+    flip_all(folder, [place])
     async with small_keyspace(folder) as (_, keyspace, space):
         for key, value in KEPT.items():
             if key in moved:

@@ -205,7 +205,7 @@ async def test_a_segment_that_is_gone_is_left_and_the_others_are_compacted(
         if what == "segment":
             await store.segment(space.parts.names.value_segment(number)).delete()
     if what == "chunk":
-        chunk_path(folder, place.chunk).unlink()
+        chunk_path(folder, place[0]).unlink()
     async with small_keyspace(folder) as (store, keyspace, space):
         reports = await compact_whole(keyspace, store, accept_loss=what == "segment")
         assert len(reports) > 1

@@ -16,6 +16,7 @@ from siltstone.objects.records.space_rows import ManifestRow, ValueStatus, decod
 from siltstone.objects.records.value_record import ValueKind
 from siltstone.objects.value_compaction import ValueCompaction
 from siltstone.objects.value_tasks import do_tasks
+from tests.support.objects.rebuilt import all_sealed
 from tests.support.objects.small_segments import (
     NAME,
     small_keyspace,
@@ -28,11 +29,8 @@ VALUES = f"objects/{{{NAME}}}/values/"
 
 async def settled(space: OpenSpace) -> list[ManifestRow]:
     """The manifest, once all full segments have their footer."""
-    while True:
-        rows = list((await space.parts.manifest.now()).rows)
-        if all(row.status is not ValueStatus.ROLLING for row in rows):
-            return rows
-        await asyncio.sleep(0.005)
+    await all_sealed(space)
+    return list((await space.parts.manifest.now()).rows)
 
 
 async def compacted(keyspace: AsyncKeyspace, space: OpenSpace, store: siltstone.AsyncStore) -> int:
