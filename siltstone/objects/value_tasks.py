@@ -42,7 +42,7 @@ async def do_tasks(space: SpaceParts) -> int:
     return count
 
 
-async def delete_unnamed(space: SpaceParts) -> int:
+async def delete_unnamed(space: SpaceParts) -> None:
     """Delete value segments that a compaction made and that the manifest never named.
 
     The commit that names them may be on its way: its caller was cancelled, or belongs to the same
@@ -60,15 +60,12 @@ async def delete_unnamed(space: SpaceParts) -> int:
     table = space.store.table(space.names.ledger)
     tasks = [number_of_task(key) async for key, _ in table.scan(TASK, after_prefix(TASK))]
     known = {*manifest.numbers, *tasks}
-    count = 0
     for info in [each async for each in space.store.list(space.names.values)]:
         number = space.names.number_of(info.name)
         if number is None or number in known or number >= state.state.next_number:
             continue
         if await _is_given_up(space, info):
             await _delete(space, info.name)
-            count += 1
-    return count
 
 
 async def _is_given_up(space: SpaceParts, info: SegmentInfo) -> bool:
