@@ -163,7 +163,8 @@ class AsyncLargeValues:
         It reads the value that the object has now, whatever becomes of the object.
 
         Raises:
-            LostObjectError: the value is damaged or gone.
+            LostObjectError: the value is damaged or gone; with ``objects.lost: missing`` in the
+                settings the answer is ``None`` where opening finds that.
             ChunkError: long-term storage refused, or did not answer.
         """
         found = self.key_of(tag, bucket, key)

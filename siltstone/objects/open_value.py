@@ -11,6 +11,7 @@ from siltstone.core.errors import (
     SegmentTruncatedError,
     SnapshotExpiredError,
 )
+from siltstone.objects.errors import LostObjectError
 from siltstone.objects.object_views import READS_MAX, ObjectHead, StoredObject, lost
 from siltstone.store.handles.arguments import check_range
 from siltstone.store.handles.unpicklable import LivingHandle
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from siltstone.objects.large_values import LargeValue
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
+    from siltstone.objects.records.large_place import LargePlace
     from siltstone.objects.space_parts import SpaceParts
 
 Run = tuple[int, bytes]
@@ -53,6 +55,9 @@ class LargeReader:
         """Read some bytes from ``start`` on, or from before, and at most up to a piece's end."""
         try:
             return await self._value.read_around(start, end)
+        except LostObjectError as error:
+            self._parts.losses.note(self._key, error)
+            raise
         except (SegmentNotFoundError, SegmentTruncatedError) as error:
             if self._parts.store.read_only:  # its owner does not know of this reader
                 raise SnapshotExpiredError(
@@ -60,7 +65,9 @@ class LargeReader:
                     table=self._parts.names.ledger,
                     sqn=self._head.sqn,
                 ) from error
-            raise lost(self._key, self._head, self._value.name, str(error)) from error
+            found = lost(self._key, self._head, self._value.name, str(error))
+            self._parts.losses.note(self._key, found)
+            raise found from error
 
     def close(self) -> None:
         """Let the value go. Idempotent."""
@@ -161,7 +168,7 @@ async def open_value(
         small: reads an object whose value is in its record.
 
     Returns:
-        ``None`` when it is absent or has expired.
+        ``None`` when it is absent or has expired, or is lost and readers are told so.
 
     Raises:
         LostObjectError: bytes are damaged or gone.
@@ -172,23 +179,29 @@ async def open_value(
         if head.large is None:
             stored = await small(head)
             return None if stored is None else AsyncOpenValue(stored.head, (0, stored.value), None)
-        number = head.large.number
-        value = parts.large.value(key, head, head.large)
-        reader = None
         try:
-            parts.large.hold(number)
-            reader = LargeReader(parts, key, head, value, number)
-            await value.load()
+            return await _opened(parts, key, head, head.large)
         except (SegmentNotFoundError, SegmentTruncatedError) as error:
-            if reader is not None:
-                reader.close()
             attempts += 1  # another value is the newest by now
-            if attempts == READS_MAX:
-                raise lost(key, head, value.name, str(error)) from error
-        except BaseException:
-            if reader is not None:
-                reader.close()
-            raise
-        else:
-            return AsyncOpenValue(ObjectHead(key, head), (0, b""), reader)
+            if attempts < READS_MAX:
+                continue
+            found = lost(key, head, parts.names.large_segment(head.large.number), str(error))
+        except LostObjectError as error:
+            found = error
+        parts.losses.tell(key, found)
+        return None
     return None
+
+
+async def _opened(
+    parts: SpaceParts, key: ObjectKey, head: Head, place: LargePlace
+) -> AsyncOpenValue:
+    value = parts.large.value(key, head, place)
+    parts.large.hold(place.number)
+    reader = LargeReader(parts, key, head, value, place.number)
+    try:
+        await value.load()
+    except BaseException:
+        reader.close()
+        raise
+    return AsyncOpenValue(ObjectHead(key, head), (0, b""), reader)

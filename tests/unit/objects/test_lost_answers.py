@@ -17,6 +17,9 @@ from siltstone.objects.async_folds import Order
 from siltstone.objects.open_space import OpenSpace
 from tests.support import inside
 from tests.support.objects.damaged_segments import Spot, damage, head_of, spot
+from tests.support.objects.rebuilt import bytes_at
+from tests.support.objects.small_segments import small_keyspace, store_for_keyspaces
+from tests.support.objects.streams_to_put import LARGE
 from tests.support.stores import make_store
 
 KEYS = [f"k{number}" for number in range(6)]
@@ -165,3 +168,34 @@ async def test_one_in_some_heads_is_compared_after_it_was_given(
             found = space.parts.losses.current(space.parts.ledger)
             assert found == (1 if every and number >= every else 0)
         assert sum(LOST in record.getMessage() for record in caplog.records) == found
+
+
+@pytest.mark.parametrize("lost", ["error", "missing"])
+@pytest.mark.parametrize("at", [4_000, 5_003], ids=["value", "sums"])
+async def test_a_large_value_that_is_lost_is_told_to_those_who_read_it_by_parts(
+    tmp_path: Path, lost: str, at: int
+) -> None:
+    folder = store_for_keyspaces(tmp_path)
+    with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"objects: {{lost: {lost}}}\n")
+    async with small_keyspace(folder, LARGE) as (store, keyspace, space):
+        await keyspace.put("b", LOST, bytes(5_000))
+        await store.flush()
+        large = (await head_of(space, LOST)).large
+        assert large is not None
+        place = await bytes_at(store, space.parts.names.large_segment(large.number), at)
+    damage(folder, place)
+    async with small_keyspace(folder, LARGE) as (_, keyspace, space):
+        if lost == "missing" and at > 5_000:
+            assert await keyspace.open_value("b", LOST) is None
+        else:
+            with pytest.raises(LostObjectError, match=LOST):
+                await read_by_parts(keyspace)
+        assert space.parts.losses.current(space.parts.ledger) == 1
+
+
+async def read_by_parts(keyspace: AsyncKeyspace) -> None:
+    opened = await keyspace.open_value("b", LOST)
+    assert opened is not None
+    async with opened:
+        await opened.read(0, 5_000)
