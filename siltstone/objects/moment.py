@@ -165,7 +165,10 @@ class Moment:
         try:
             value = await self.parts.values.value(key, head, await self.manifest())
         except (SegmentNotFoundError, SegmentTruncatedError) as error:
-            await self._check_named((await self.manifest()).row_of(head.sqn), error)
+            if head.large is None:
+                await self._check_named((await self.manifest()).row_of(head.sqn), error)
+            else:
+                await self.parts.check_unchanged(key, head, error)
             where = self.parts.names.value_segment(head.number)
             self.parts.losses.tell(key, lost(key, head, where, str(error)))
             return None

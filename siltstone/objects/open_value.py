@@ -9,7 +9,6 @@ from siltstone.core.errors import (
     ClosedError,
     SegmentNotFoundError,
     SegmentTruncatedError,
-    SnapshotExpiredError,
 )
 from siltstone.objects.errors import LostObjectError
 from siltstone.objects.object_views import READS_MAX, ObjectHead, StoredObject, lost
@@ -59,12 +58,7 @@ class LargeReader:
             self._parts.losses.note(self._key, error)
             raise
         except (SegmentNotFoundError, SegmentTruncatedError) as error:
-            if self._parts.store.read_only:  # its owner does not know of this reader
-                raise SnapshotExpiredError(
-                    "the object was changed, and its value deleted",
-                    table=self._parts.names.ledger,
-                    sqn=self._head.sqn,
-                ) from error
+            await self._parts.check_unchanged(self._key, self._head, error)
             found = lost(self._key, self._head, self._value.name, str(error))
             self._parts.losses.note(self._key, found)
             raise found from error
@@ -185,6 +179,7 @@ async def open_value(
             attempts += 1  # another value is the newest by now
             if attempts < READS_MAX:
                 continue
+            await parts.check_unchanged(key, head, error)
             found = lost(key, head, parts.names.large_segment(head.large.number), str(error))
         except LostObjectError as error:
             found = error

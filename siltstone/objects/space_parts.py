@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from siltstone.core.errors import ClosedError, SegmentNotFoundError, SegmentTruncatedError
+from siltstone.core.errors import (
+    ClosedError,
+    SegmentNotFoundError,
+    SegmentTruncatedError,
+    SnapshotExpiredError,
+)
 from siltstone.objects.changes import STANDARD, Name, name_bytes, object_key
 from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.object_views import READS_MAX, lost
@@ -69,6 +74,24 @@ class SpaceParts:
         """
         if self.snapshots.ended:
             raise ClosedError("the keyspace was closed")
+
+    async def check_unchanged(self, key: ObjectKey, head: Head, error: Exception) -> None:
+        """Tell a large value that is lost from one that the owner, another process, deleted.
+
+        It does not know of snapshots and readers here.
+
+        Raises:
+            SnapshotExpiredError: the object was changed since this head.
+        """
+        if not self.store.read_only:
+            return
+        current = await self.ledger.head(key)
+        if current is None or current.sqn != head.sqn:
+            raise SnapshotExpiredError(
+                "the object was changed, and its value deleted",
+                table=self.names.ledger,
+                sqn=head.sqn,
+            ) from error
 
     def check_values(self, verb: str) -> None:
         """Refuse what a keyspace of heads only does not have. Raises ``UnsupportedError``."""

@@ -11,6 +11,7 @@ import pytest
 import siltstone
 from siltstone.core.errors import SnapshotExpiredError
 from siltstone.objects import AsyncKeyspace, AsyncKeyspaceSnapshot, LostObjectError
+from siltstone.objects.large_tasks import do_large_tasks
 from siltstone.objects.open_space import OpenSpace
 from tests.support.objects.rebuilt import all_sealed
 from tests.support.objects.small_segments import (
@@ -19,6 +20,7 @@ from tests.support.objects.small_segments import (
     store_for_keyspaces,
     values_of,
 )
+from tests.support.objects.streams_to_put import LARGE
 
 NAMES = [f"k{number}" for number in range(20)]
 
@@ -88,3 +90,27 @@ async def test_a_segment_that_is_gone_and_still_named_is_lost(tmp_path: Path) ->
         await segment.delete()
         with pytest.raises(LostObjectError, match="k3"):
             await one(taken)
+
+
+async def by_parts(taken: AsyncKeyspaceSnapshot) -> None:
+    await taken.open_value("b", "k3")
+
+
+@pytest.mark.parametrize("read", [all_by_key, all_by_sqn, one, by_parts])
+async def test_a_snapshot_whose_large_value_the_owner_deleted_has_expired(
+    tmp_path: Path, read: Callable[[AsyncKeyspaceSnapshot], Awaitable[None]]
+) -> None:
+    folder = store_for_keyspaces(tmp_path)
+    async with small_keyspace(folder, LARGE) as (store, keyspace, space):
+        await keyspace.put("b", "k3", bytes(5_000))
+        await store.flush()
+        async with await siltstone.open_async(folder, read_only=True) as other:
+            reader = AsyncKeyspace(await small_space(other, LARGE))
+            taken = await reader.snapshot()
+            await keyspace.put("b", "k3", b"new")
+            assert await do_large_tasks(space.parts) == 1
+            await store.flush()
+            await store.collect()
+            with pytest.raises(SnapshotExpiredError, match="deleted"):
+                await read(taken)
+            assert await values_of(reader) == {"k3": b"new"}
