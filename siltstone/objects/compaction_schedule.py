@@ -133,19 +133,18 @@ class CompactionSchedule:
 
     async def _round(self) -> None:
         next_sqn = await self._due()
-        if next_sqn is None:
-            self._held_since_s = None
-            return
-        reaped = self._reaped
-        if self._settings.compact == "manual":
-            self._wanted = await self._look()
-        elif not await self._compacted():
-            if self._held_since_s is None:
-                self._held_since_s = self._monotonic()
-            return
+        if next_sqn is not None:
+            reaped = self._reaped
+            if self._settings.compact == "manual":
+                self._wanted = await self._look()
+            elif not await self._compacted():
+                if self._held_since_s is None:
+                    self._held_since_s = self._monotonic()
+                return
+            self._looked_sqn = next_sqn
+            self._reaped -= reaped
         self._held_since_s = None
-        self._looked_sqn = next_sqn
-        self._reaped -= reaped
+        self._failed = False
 
     async def _due(self) -> int | None:
         """The SQN of the next change, if a look is due; else ``None``."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -225,6 +225,27 @@ async def test_failures_are_logged_once_and_told_by_health_until_one_succeeds(
         await life.world.environment.sleep(LONG_S)
         assert await reasons(life) == []
         assert await segments(life) < 5
+
+
+@pytest.mark.parametrize(
+    ("compact", "count", "broken"),
+    [("manual", 60, "value_uses.ValueUses.of"), ("auto", 4, "manifest.LiveManifest.now")],
+)
+async def test_a_look_that_failed_is_no_reason_once_the_next_one_succeeds(
+    monkeypatch: pytest.MonkeyPatch, compact: Literal["manual", "auto"], count: int, broken: str
+) -> None:
+    async def fails(*_: object) -> None:
+        raise ChunkUnavailableError("no answer", chunk="", operation="read")
+
+    settings = ObjectsSection(compact=compact, head_checks=0)
+    async with a_life(monkeypatch, settings) as life:
+        await replaced(life, count)
+        with monkeypatch.context() as patch:
+            patch.setattr(f"siltstone.objects.{broken}", fails)
+            await life.world.environment.sleep(3 * ROUND_S)
+            assert await reasons(life) == [HealthReason.COMPACTION_FAILS.name]
+        await life.world.environment.sleep(LONG_S)
+        assert HealthReason.COMPACTION_FAILS.name not in await reasons(life)
 
 
 async def test_one_runs_at_a_time_whoever_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
