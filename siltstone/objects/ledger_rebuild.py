@@ -135,8 +135,7 @@ class LedgerRebuild:
         manifest = await self._ledger.manifest()
         if now.phase is RebuildPhase.RECORDS:
             now, version = await self._read_records(now, version, manifest)
-            now = replace(now, phase=RebuildPhase.DOUBTFUL)
-            version = await self._remove_expired(now, version)
+            now, version = await self._remove_expired(now, version)
         if now.phase is RebuildPhase.DOUBTFUL:
             now, version = await self._remove_doubtful(now, version)
             version = await self._end_large(now, version)
@@ -254,8 +253,11 @@ class LedgerRebuild:
 
     # --- doubtful objects, and the index ----------------------------------------------------------
 
-    async def _remove_expired(self, now: Rebuild, version: int) -> int:
-        """Remove what had expired when the newest record was made, whatever the clock says now."""
+    async def _remove_expired(self, now: Rebuild, version: int) -> tuple[Rebuild, int]:
+        """Remove what had expired when the newest record was made, whatever the clock says now.
+
+        The last commit of it ends the phase, so one that was killed is begun again.
+        """
         step = RebuildStep(self._names.ledger, now)
         end = expired_until(now.seen_ms // 1000)
         async for row_key, _ in self._table.scan(EXPIRY, end):
@@ -266,7 +268,8 @@ class LedgerRebuild:
                 version = await self._commit(step.operations(), version)
                 step = RebuildStep(self._names.ledger, now)
             step.put(rows, size)
-        return await self._commit(step.operations(), version)
+        step.now = replace(now, phase=RebuildPhase.DOUBTFUL)
+        return step.now, await self._commit(step.operations(), version)
 
     async def _remove_doubtful(self, now: Rebuild, version: int) -> tuple[Rebuild, int]:
         """Remove the heads that a record which cannot be read may have replaced."""

@@ -263,6 +263,42 @@ async def test_what_has_expired_stays_away_when_the_clock_steps_back(
         assert [each async for each in keyspace.index("b", "f")] == []
 
 
+async def test_what_has_expired_stays_away_when_the_removal_of_it_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("siltstone.objects.ledger_rebuild.COMMIT_BYTES", 1)
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, _):
+        environment = store.environment
+        begun = environment.time()
+        for number in range(4):
+            await keyspace.put("b", f"ends{number}", b"v", ttl_s=10)
+        with monkeypatch.context() as patch:
+            patch.setattr(environment, "time", lambda: begun + 100)
+            await keyspace.put("b", "later", b"v")
+        commit, left = store.commit, 0
+
+        async def dies(_: object, *arguments: object) -> object:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise RuntimeError("the process is dead")
+            return await commit(*arguments)  # type: ignore[arg-type]
+
+        deaths = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(type(store), "commit", dies)
+            for allowed in range(3, 30):
+                left = allowed
+                try:
+                    await rebuilt(store)
+                    break
+                except RuntimeError:
+                    deaths += 1
+        assert deaths > 2
+        keyspace = await objects.open_async(store, NAME)
+        assert [head.key async for head in keyspace.heads("b")] == ["later"]
+
+
 def by_size(head: ObjectHead, value: bytes | None) -> dict[str, list[str]]:
     assert value is None
     assert head.index == {}
