@@ -107,7 +107,6 @@ class LedgerRebuild:
         room = store.segment(names.value_segment(1)).append_bytes_max - FRAME_MARGIN
         self._commit_bytes = min(COMMIT_BYTES, room)
         self._doubts: dict[int, Doubt] = {}
-        self._unknown: list[str] = []
         self._records = 0
 
     async def run(self) -> RebuildReport:
@@ -137,13 +136,13 @@ class LedgerRebuild:
             now, version = await self._read_records(now, version, manifest)
             now, version = await self._remove_expired(now, version)
         if now.phase is RebuildPhase.DOUBTFUL:
-            now, version = await self._remove_doubtful(now, version)
+            version = await self._remove_doubtful(now, version)
             version = await self._end_large(now, version)
             now = replace(now, phase=RebuildPhase.INDEX)
         if self._recalc:
             now, version = await self._index(now, version, Manifest(manifest))
         await self._commit([Put(self._names.ledger, STATE, encode_state(now.state))], version)
-        return await self._report()
+        return await self._report(now)
 
     # --- records ----------------------------------------------------------------------------------
 
@@ -152,7 +151,8 @@ class LedgerRebuild:
     ) -> tuple[Rebuild, int]:
         """Make heads of the records that are left; return how far that is."""
         for row in manifest:
-            if row.status is not ValueStatus.ACTIVE and row.last_sqn <= now.sqn:
+            is_active = row.status is ValueStatus.ACTIVE
+            if now.sqn >= (now.state.next_sqn - 1 if is_active else row.last_sqn):
                 continue
             async for found in self._headers(row, now):
                 if isinstance(found, HeaderGap):
@@ -243,7 +243,7 @@ class LedgerRebuild:
                     last_sqn=gap.last_sqn,
                     reason=gap.reason,
                 )
-            self._unknown.append(segment)
+            step.now = replace(step.now, unknown=(*now.unknown, row.number))
             return step
         doubt = Doubt(number=row.number, last_sqn=gap.last_sqn)
         for hashed in gap.hashes:
@@ -271,10 +271,10 @@ class LedgerRebuild:
         step.now = replace(now, phase=RebuildPhase.DOUBTFUL)
         return step.now, await self._commit(step.operations(), version)
 
-    async def _remove_doubtful(self, now: Rebuild, version: int) -> tuple[Rebuild, int]:
+    async def _remove_doubtful(self, now: Rebuild, version: int) -> int:
         """Remove the heads that a record which cannot be read may have replaced."""
         if not self._doubts:
-            return now, version
+            return version
         step = RebuildStep(self._names.ledger, now)
         async for row_key, found in self._table.scan(HEAD, bytes((HEAD[0] + 1,))):
             key = decode_head_key(row_key)
@@ -288,11 +288,11 @@ class LedgerRebuild:
                 step = RebuildStep(self._names.ledger, now)
             step.put(rows, size)
             step.add(Put(self._names.ledger, doubtful_key(hashed, key), encode_doubt(doubt)))
-        return now, await self._commit(step.operations(), version)
+        return await self._commit(step.operations(), version)
 
     async def _end_large(self, now: Rebuild, version: int) -> int:
         """Let large values that no head shows be dead, unless one may be that of a lost record."""
-        if self._doubts or self._unknown:
+        if self._doubts or now.unknown:
             return version
         step = RebuildStep(self._names.ledger, now)
         async for info in self._store.list(self._names.large_values):
@@ -352,7 +352,7 @@ class LedgerRebuild:
             ) from error
         return result.version
 
-    async def _report(self) -> RebuildReport:
+    async def _report(self, now: Rebuild) -> RebuildReport:
         named = [each async for each in doubtful_objects(self._store, self._names)]
         hashes = set()
         async for row_key, _ in self._table.scan(DOUBTFUL, HEAD):
@@ -363,5 +363,5 @@ class LedgerRebuild:
             records=self._records,
             doubtful=tuple(named),
             unnamed=len(unnamed),
-            unknown=tuple(self._unknown),
+            unknown=tuple(map(self._names.value_segment, now.unknown)),
         )

@@ -9,6 +9,7 @@ Layouts, with the shapes of ``core/records/wire.py``::
                seen_ms: uvarint          when the newest of them was made
                position: uvarint, bytes  the next head of phase 4
                source: text              which backup it comes from; empty for the own segments
+               unknown: uvarint, and so many uvarints: segments with damage that hides its objects
     doubtful:  kind: u8 = 17, version: u8 = 1
                number: uvarint           of the value segment that is damaged
                last_sqn: uvarint         the newest SQN that the object may have there
@@ -53,6 +54,7 @@ class Rebuild:
         seen_ms: when the newest of them was made, milliseconds since 1970.
         position: key of the row of the next head of the last phase.
         source: which backup the value segments come from; empty when they were here.
+        unknown: numbers of value segments with damage that nothing tells the objects of.
     """
 
     phase: RebuildPhase
@@ -61,6 +63,7 @@ class Rebuild:
     seen_ms: int = 0
     position: bytes = b""
     source: str = ""
+    unknown: tuple[int, ...] = ()
 
 
 def is_rebuild(value: bytes) -> bool:
@@ -71,8 +74,9 @@ def is_rebuild(value: bytes) -> bool:
 def encode_rebuild(rebuild: Rebuild) -> bytes:
     """Encode the value of the row."""
     numbers = (rebuild.sqn, rebuild.seen_ms, len(rebuild.position))
-    begin = head(_REBUILD, _VERSION) + bytes((rebuild.phase,)) + state_fields(rebuild.state)
-    return b"".join([begin, *map(uvarint, numbers), rebuild.position, text(rebuild.source)])
+    parts = [head(_REBUILD, _VERSION), bytes((rebuild.phase,)), state_fields(rebuild.state)]
+    parts += [*map(uvarint, numbers), rebuild.position, text(rebuild.source)]
+    return b"".join([*parts, *map(uvarint, (len(rebuild.unknown), *rebuild.unknown))])
 
 
 def decode_rebuild(value: bytes, *, where: str) -> Rebuild:
@@ -88,6 +92,7 @@ def decode_rebuild(value: bytes, *, where: str) -> Rebuild:
         seen_ms=reader.uvarint(),
         position=reader.raw(reader.uvarint()),
         source=reader.text(),
+        unknown=tuple(reader.uvarint() for _ in range(reader.uvarint())),
     )
     reader.end()
     return rebuild

@@ -10,7 +10,10 @@ import pytest
 import siltstone
 from siltstone import objects
 from siltstone.core.errors import LostDataError
+from siltstone.objects.large_tasks import do_large_tasks
+from siltstone.objects.ledger_rebuild import LedgerRebuild
 from siltstone.objects.records.footer import PIECE_BYTES
+from siltstone.objects.space_names import space_names
 from tests.support.objects.rebuilt import all_sealed, bytes_at, flip_all, rebuilt
 from tests.support.objects.small_segments import (
     LIMITS,
@@ -19,6 +22,7 @@ from tests.support.objects.small_segments import (
     store_for_keyspaces,
     values_of,
 )
+from tests.support.objects.streams_to_put import LARGE
 from tests.support.objects.three_segments import NOTE, made
 
 
@@ -141,6 +145,35 @@ async def test_a_damaged_record_of_a_segment_without_footer_hides_its_objects(
         assert len(report.unknown) == 1
         values = await values_of(await objects.open_async(store, NAME))
         assert sorted(values) == [f"k{number}" for number in range(6)]
+
+
+async def test_large_values_of_hidden_records_stay_when_the_rebuild_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = store_for_keyspaces(tmp_path)
+    async with small_keyspace(folder, LARGE) as (store, keyspace, space):
+        for number in range(10):
+            await keyspace.put("b", f"k{number}", b"%d" % number * (5_000 if number > 6 else 60))
+        await store.flush()
+        head = await keyspace.head("b", "k6")
+        assert head is not None
+        segment = space.parts.names.value_segment(1)
+        place = await bytes_at(store, segment, head._head.offset + 30)
+    flip_all(folder, [place])
+    async with await siltstone.open_async(folder) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(LedgerRebuild, "_end_large", _dies)
+            with pytest.raises(RuntimeError, match="dead"):
+                await rebuilt(store, accept_loss=True)
+        assert (await rebuilt(store)).unknown == (segment,)
+        keyspace = await objects.open_async(store, NAME)
+        await do_large_tasks(keyspace._space.parts)
+        names = space_names(NAME)
+        assert len([info async for info in store.list(names.large_values)]) == 3
+
+
+async def _dies(*_: object) -> None:
+    raise RuntimeError("the process is dead")
 
 
 @pytest.mark.parametrize("seed", range(6))
