@@ -70,7 +70,7 @@ def list_backups(
 
 def _backups(space: SpacePlace) -> list[KeyspaceBackup]:
     found = []
-    for each in space.generations():
+    for each in space.settled():
         backup = each.backup
         found.append(
             KeyspaceBackup(

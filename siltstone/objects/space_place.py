@@ -95,6 +95,10 @@ class SpacePlace:
         """See ``Generations.found``."""
         return self._generations.found()
 
+    def settled(self) -> list[FoundRecord[SpaceBackup]]:
+        """See ``Generations.settled``."""
+        return self._generations.settled()
+
     def generation(self, number: int | None) -> SpaceBackup:
         """See ``Generations.wanted``."""
         return self._generations.wanted(number)

@@ -113,7 +113,7 @@ class _Wanted:
     @staticmethod
     def of(space: SpacePlace, generations: Collection[int] | None) -> _Wanted:
         """Choose generations. Raises ``StoreNotFoundError`` when one is not there."""
-        found = space.generations()
+        found = space.settled()
         for number in generations or ():
             if all(each.number != number for each in found):
                 raise StoreNotFoundError("there is no such backup", generation=number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -59,17 +59,7 @@ def backups_of(
 def list_backups(place: Path | str, store: str | None = None) -> list[FoundGeneration]:
     """The generations of a store, the oldest first; see ``backups_of`` for arguments and errors."""
     with backups_of(place, store) as opened:
-        found = opened.generations()
-        if not any(one.damage for one in found):
-            return found
-        # A generation being made or removed has one of its two records; not so at the next look.
-        before = {record for one in found for record in one.damage}
-        return [
-            one
-            if one.backup is None
-            else replace(one, damage=tuple(record for record in one.damage if record in before))
-            for one in opened.generations()
-        ]
+        return opened.settled()
 
 
 def remove_backups(

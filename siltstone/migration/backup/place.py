@@ -131,6 +131,10 @@ class BackupPlace(Closing):
         """See ``Generations.found``."""
         return self._generations.found()
 
+    def settled(self) -> list[FoundGeneration]:
+        """See ``Generations.settled``."""
+        return self._generations.settled()
+
     def numbers(self) -> list[int]:
         """See ``Generations.numbers``."""
         return self._generations.numbers()

@@ -11,7 +11,7 @@ So a generation is there whole or not at all, and one damaged object takes none 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
@@ -87,6 +87,22 @@ class Generations(Generic[R]):
         """
         found = (self.one(number) for number in self.numbers())
         return [one for one in found if one is not None]
+
+    def settled(self) -> list[FoundRecord[R]]:
+        """``found``, without damage that is gone at a second look.
+
+        A generation that is being made or removed has one of its two records; not so then.
+        """
+        found = self.found()
+        if not any(one.damage for one in found):
+            return found
+        before = {record for one in found for record in one.damage}
+        return [
+            one
+            if one.backup is None
+            else replace(one, damage=tuple(record for record in one.damage if record in before))
+            for one in self.found()
+        ]
 
     def wanted(self, number: int | None) -> R:
         """The newest generation, or the one of a number.

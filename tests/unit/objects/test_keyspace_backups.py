@@ -12,7 +12,9 @@ import pytest
 
 import siltstone
 from siltstone import objects
+from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
+    ChunkNotFoundError,
     ChunkUnavailableError,
     CorruptDataError,
     ReadOnlyError,
@@ -33,6 +35,8 @@ from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records.keys import MANIFEST
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_place import SpacePlace
+from siltstone.store.admin.generations import COPY as COPY_END
+from siltstone.store.admin.place_objects import read_record
 from tests.support import inside
 from tests.support.objects.rebuilt import all_sealed, bytes_at, flip_all, ledger_rows
 from tests.support.objects.small_segments import (
@@ -324,6 +328,29 @@ async def test_one_damaged_record_takes_no_backup_away_and_two_are_an_error(
     assert found.keyspace is None
     assert objects.remove_backups(place, [1]).objects > 0
     assert files(place) == {}
+
+
+async def test_a_backup_that_is_being_stated_is_not_told_as_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "place"
+    async with small_keyspace(store_for_keyspaces(tmp_path / "one")) as (_, keyspace, _):
+        await keyspace.put("b", "k", b"v")
+        await keyspace.backup(place)
+    for look in (objects.list_backups, objects.verify_backups):
+        begun: list[str] = []
+
+        def late(storage: ChunkStorage, name: str, begun: list[str] = begun) -> bytearray:
+            if not name.endswith(COPY_END) and not begun:
+                begun.append(name)
+                raise ChunkNotFoundError("not written yet", chunk=name, operation="stat")
+            return read_record(storage, name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("siltstone.store.admin.generations.read_record", late)
+            told = look(place)
+        assert begun
+        assert not any(each.damage for each in (told if isinstance(told, list) else [told]))
 
 
 async def test_damage_in_the_source_makes_no_backup(tmp_path: Path) -> None:

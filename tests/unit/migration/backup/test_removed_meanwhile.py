@@ -24,10 +24,10 @@ from siltstone.migration.backup.admin import (
     remove_backups,
 )
 from siltstone.migration.backup.create import create_backup
-from siltstone.migration.backup.place import BackupPlace
 from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.store.admin.generations import Generations
 from tests.support.migration.backups import content_of, damage, files
 from tests.support.migration.backups import tmp_path as tmp_path
 from tests.support.stores import make_store
@@ -139,15 +139,15 @@ def test_a_list_tells_no_damage_of_what_is_half_made_or_removed(place: Path) -> 
     def work(copy: Path) -> None:
         found = []
         with pytest.MonkeyPatch.context() as patch:
-            generations = BackupPlace.generations
+            found_of = Generations.found
 
-            def looked(self: BackupPlace) -> Any:
-                found.append(generations(self))
+            def looked(self: Generations[Any]) -> Any:
+                found.append(found_of(self))
                 if steps:
                     (copy / steps[1]).unlink(missing_ok=True)
                 return found[-1]
 
-            patch.setattr(BackupPlace, "generations", looked)
+            patch.setattr(Generations, "found", looked)
             told = list_backups(copy)
         assert [one.damage for one in told] == [()] * len(told)
         steps.clear()
@@ -167,15 +167,15 @@ def test_a_list_tells_damage_that_stays_and_no_removal_that_begins_meanwhile(pla
     assert sound.damage == ()
     looks: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        generations = BackupPlace.generations
+        found_of = Generations.found
 
-        def looked(self: BackupPlace) -> Any:
+        def looked(self: Generations[Any]) -> Any:
             looks.append(1)
             if len(looks) == 2:
                 (place / second[1]).unlink()
-            return generations(self)
+            return found_of(self)
 
-        patch.setattr(BackupPlace, "generations", looked)
+        patch.setattr(Generations, "found", looked)
         assert list_backups(place) == [told, sound]
     damage(place / first[1], 50)
     (told, half) = list_backups(place)
