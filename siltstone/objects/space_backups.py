@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from siltstone.core.errors import CorruptDataError, StoreNotFoundError
-from siltstone.core.storage.optional_verbs import delete_many
 from siltstone.core.text import uuid_text
 from siltstone.objects.records.space_backup import SpaceBackup
-from siltstone.objects.space_place import VALUES, SpacePlace, one_space, spaces_in
+from siltstone.objects.space_place import SpacePlace, one_space, spaces_in
 from siltstone.store.admin.generations import FoundRecord
+from siltstone.store.admin.place_objects import delete_all
 from siltstone.store.admin.place_turns import Lease, turn
-
-DELETES: Final = 1_000
-"""This many objects are deleted before the next look whether it is still our turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,11 +162,7 @@ def _collect(space: SpacePlace, taken: Lease) -> tuple[int, int]:
     for number in set(space.numbers()) - {found.number for found in whole}:
         taken.check()
         space.forget(number)  # its maker died in the middle of its record
-    names = [space.folder + name for name in garbage]
-    for begin in range(0, len(names), DELETES):
-        taken.check()
-        for error in delete_many(space.storage, names[begin : begin + DELETES]).values():
-            raise error
+    delete_all(space.storage, [space.folder + name for name in garbage], taken.check)
     return len(garbage), sum(garbage.values())
 
 
@@ -187,8 +179,4 @@ def _garbage(space: SpacePlace, kept: list[FoundRecord[SpaceBackup]]) -> dict[st
                 f"backup {found.number} cannot be read", where=found.damage[0].name
             )
         named |= {part.name for part in found.backup.objects}
-    return {
-        name: length
-        for name, length in space.lengths().items()
-        if name.startswith(VALUES) and name not in named
-    }
+    return {name: length for name, length in space.lengths().items() if name not in named}

@@ -15,21 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.environment import Environment, SystemEnvironment
-from siltstone.core.errors import (
-    ChunkNotFoundError,
-    ChunkOffsetError,
-    CorruptDataError,
-    SettingsError,
-    StoreNotFoundError,
-)
+from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFoundError
 from siltstone.core.records.backup import BackupObject
 from siltstone.core.text import uuid_text
 from siltstone.objects.records.space_backup import (
@@ -38,6 +31,7 @@ from siltstone.objects.records.space_backup import (
     encode_space_backup,
 )
 from siltstone.store.admin.generations import FoundRecord, Generations
+from siltstone.store.admin.place_objects import read_object
 from siltstone.store.admin.place_settings import find_place, open_place
 
 ROOT: Final = "siltstone-keyspaces/"
@@ -71,21 +65,8 @@ class SpacePlace:
         return {found.name[cut:]: found.length for found in self.storage.list(self.folder + VALUES)}
 
     def read(self, found: BackupObject) -> bytes:
-        """Read an object and compare it with its sum.
-
-        Raises:
-            CorruptDataError: it is damaged, or not there; ``where`` names it.
-            ChunkError: the place did not answer.
-        """
-        where = self.folder + found.name
-        buffer = bytearray(found.length)
-        try:
-            count = self.storage.read_into(where, 0, buffer)
-        except (ChunkNotFoundError, ChunkOffsetError) as error:
-            raise CorruptDataError("object of a backup is not there", where=where) from error
-        if count != found.length or crc32c(buffer) != found.crc:
-            raise CorruptDataError("object of a backup is damaged", where=where)
-        return bytes(buffer)
+        """See ``read_object``."""
+        return read_object(self.storage, self.folder, found)
 
     def numbers(self) -> list[int]:
         """See ``Generations.numbers``."""
@@ -159,15 +140,11 @@ def spaces_in(place: Path | str) -> Iterator[list[SpacePlace]]:
         SettingsError: there is no such place.
         ChunkError: it refused, or did not answer.
     """
-    environment = SystemEnvironment()
-    try:
-        storage = open_place(find_place(place), environment)
-        try:
-            yield [SpacePlace(storage, environment, folder) for folder in folders_in(storage)]
-        finally:
-            storage.close()
-    finally:
-        environment.close()
+    with (
+        closing(SystemEnvironment()) as environment,
+        closing(open_place(find_place(place), environment)) as storage,
+    ):
+        yield [SpacePlace(storage, environment, folder) for folder in folders_in(storage)]
 
 
 def one_space(

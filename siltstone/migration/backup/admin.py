@@ -6,19 +6,15 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFoundError
-from siltstone.core.storage.optional_verbs import delete_many
 from siltstone.core.text import uuid_text
 from siltstone.migration.backup.place import CHUNKS, FILES, BackupPlace, FoundGeneration, stores_in
 from siltstone.migration.backup.plan import fragment_name
+from siltstone.store.admin.place_objects import delete_all
 from siltstone.store.admin.place_settings import find_place, open_place
 from siltstone.store.admin.place_turns import turn
-
-DELETES: Final = 1_000
-"""This many objects are deleted before the next check whether it is still our turn."""
 
 
 @contextmanager
@@ -142,11 +138,7 @@ def collect_backups(
                 if number not in stated:
                     taken.check()
                     opened.forget(number)
-            for begin in range(0, len(garbage), DELETES):
-                taken.check()
-                names = [opened.folder + name for name in garbage[begin : begin + DELETES]]
-                for error in delete_many(opened.storage, names).values():
-                    raise error
+            delete_all(opened.storage, [opened.folder + name for name in garbage], taken.check)
         return CollectReport(count=len(garbage), size=sum(lengths[name] for name in garbage))
 
 

@@ -18,16 +18,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from siltstone.core.checksums import crc32c, crc32c_of
+from siltstone.core.checksums import crc32c_of
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.closed_on_exit import Closing
 from siltstone.core.environment import Environment
-from siltstone.core.errors import (
-    ChunkNotFoundError,
-    ChunkOffsetError,
-    CorruptDataError,
-    StoreNotFoundError,
-)
+from siltstone.core.errors import CorruptDataError, StoreNotFoundError
 from siltstone.core.records.backup import (
     Backup,
     BackupChunk,
@@ -39,7 +34,7 @@ from siltstone.core.records.backup import (
 )
 from siltstone.core.records.backup_collections import BackupCollection, decode_collections
 from siltstone.store.admin.generations import GENERATIONS, FoundRecord, Generations
-from siltstone.store.admin.place_objects import put
+from siltstone.store.admin.place_objects import put, read_object
 
 ROOT: Final = "siltstone-backup/"
 CHUNKS: Final = "chunks/"
@@ -89,22 +84,8 @@ class BackupPlace(Closing):
         return BackupObject(name=name, length=length, crc=crc)
 
     def read(self, found: BackupObject) -> bytes:
-        """Read an object and compare it with its sum.
-
-        Raises:
-            CorruptDataError: it is damaged, or not there.
-        """
-        if not found.name:
-            return b""
-        where = self.folder + found.name
-        buffer = bytearray(found.length)
-        try:
-            count = self.storage.read_into(where, 0, buffer)
-        except (ChunkNotFoundError, ChunkOffsetError) as error:
-            raise CorruptDataError("object of a backup is not there", where=where) from error
-        if count != found.length or crc32c(buffer) != found.crc:
-            raise CorruptDataError("object of a backup is damaged", where=where)
-        return bytes(buffer)
+        """See ``read_object``; what has no name is empty."""
+        return read_object(self.storage, self.folder, found) if found.name else b""
 
     def chunks(self, container: BackupContainer) -> tuple[BackupChunk, ...]:
         """The chunks of a container. Raises as ``read`` does."""

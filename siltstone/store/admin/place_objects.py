@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import (
     ChunkError,
     ChunkExistsError,
     ChunkNotFoundError,
+    ChunkOffsetError,
     ChunkStorageFullError,
+    CorruptDataError,
     Outcome,
     StoreError,
 )
+from siltstone.core.records.backup import BackupObject
+from siltstone.core.storage.optional_verbs import delete_many
 from siltstone.store.manifest import MANIFEST_NAME
 
 NUMBER: Final = re.compile(r"[0-9]{20}")
 """The names of a generation and of a turn; anything with another name there is not ours."""
+DELETES: Final = 1_000
+"""This many objects are deleted before the next look whether it is still our turn."""
+
 _PUTS_MAX: Final = 3
 
 
@@ -58,6 +66,32 @@ def delete(storage: ChunkStorage, name: str) -> None:
         storage.delete(name)
     except ChunkNotFoundError:
         return
+
+
+def delete_all(storage: ChunkStorage, names: Sequence[str], check_turn: Callable[[], None]) -> None:
+    """Remove objects; ``check_turn`` raises when it is not our turn any more."""
+    for begin in range(0, len(names), DELETES):
+        check_turn()
+        for error in delete_many(storage, names[begin : begin + DELETES]).values():
+            raise error
+
+
+def read_object(storage: ChunkStorage, folder: str, found: BackupObject) -> bytes:
+    """Read an object below a folder, and compare it with its sum.
+
+    Raises:
+        CorruptDataError: it is damaged, or not there; ``where`` names it.
+        ChunkError: the place did not answer.
+    """
+    where = folder + found.name
+    buffer = bytearray(found.length)
+    try:
+        count = storage.read_into(where, 0, buffer)
+    except (ChunkNotFoundError, ChunkOffsetError) as error:
+        raise CorruptDataError("object of a backup is not there", where=where) from error
+    if count != found.length or crc32c(buffer) != found.crc:
+        raise CorruptDataError("object of a backup is damaged", where=where)
+    return bytes(buffer)
 
 
 def read_record(storage: ChunkStorage, name: str) -> bytearray:
