@@ -15,7 +15,7 @@ from siltstone.objects.folds import head_range
 from siltstone.objects.object_views import ObjectHead
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.records.head import decode_head
-from siltstone.objects.records.keys import HEAD, bounds, decode_head_key, heads_prefix
+from siltstone.objects.records.keys import HEAD, after_prefix, bounds, decode_head_key, heads_prefix
 from siltstone.objects.sync import Preference, Sync, SyncReport, check_preference
 from siltstone.objects.tree import Range
 from siltstone.objects.tree_side import Side, own_side
@@ -23,7 +23,7 @@ from siltstone.objects.tree_side import Side, own_side
 if TYPE_CHECKING:
     from siltstone.objects.space_parts import SpaceParts
 
-_ALL_HEADS: Range = (HEAD, bytes((HEAD[0] + 1,)))
+_ALL_HEADS: Range = (HEAD, after_prefix(HEAD))
 
 
 @dataclass(frozen=True, slots=True)

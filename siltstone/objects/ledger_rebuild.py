@@ -127,7 +127,7 @@ class LedgerRebuild:
         assert found is not None, "the rebuild was begun"
         now = decode_rebuild(found.value, where=self._names.name)
         version = found.version
-        async for row_key, row in self._table.scan(DOUBTFUL, HEAD):
+        async for row_key, row in self._table.scan(DOUBTFUL, after_prefix(DOUBTFUL)):
             self._doubts[decode_doubtful_key(row_key)[0]] = decode_doubt(
                 row.value, where=row_key.hex()
             )
@@ -276,7 +276,7 @@ class LedgerRebuild:
         if not self._doubts:
             return version
         step = RebuildStep(self._names.ledger, now)
-        async for row_key, found in self._table.scan(HEAD, bytes((HEAD[0] + 1,))):
+        async for row_key, found in self._table.scan(HEAD, after_prefix(HEAD)):
             key = decode_head_key(row_key)
             hashed = key_hash(key)
             doubt = self._doubts.get(hashed)
@@ -355,7 +355,7 @@ class LedgerRebuild:
     async def _report(self, now: Rebuild) -> RebuildReport:
         named = [each async for each in doubtful_objects(self._store, self._names)]
         hashes = set()
-        async for row_key, _ in self._table.scan(DOUBTFUL, HEAD):
+        async for row_key, _ in self._table.scan(DOUBTFUL, after_prefix(DOUBTFUL)):
             hashed, key = decode_doubtful_key(row_key)
             hashes.add((hashed, key is not None))
         unnamed = {hashed for hashed, _ in hashes} - {hashed for hashed, known in hashes if known}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from siltstone.objects.changes import name_text
-from siltstone.objects.records.keys import DOUBTFUL, HEAD, decode_doubtful_key
+from siltstone.objects.records.keys import DOUBTFUL, after_prefix, decode_doubtful_key
 from siltstone.objects.records.rebuild_rows import decode_doubt
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class RebuildReport:
 
 async def doubtful_objects(store: AsyncStore, names: SpaceNames) -> AsyncIterator[DoubtfulObject]:
     """Yield the doubtful objects of the last rebuild of a keyspace whose names are known."""
-    async for row_key, row in store.table(names.ledger).scan(DOUBTFUL, HEAD):
+    async for row_key, row in store.table(names.ledger).scan(DOUBTFUL, after_prefix(DOUBTFUL)):
         key = decode_doubtful_key(row_key)[1]
         if key is not None:
             doubt = decode_doubt(row.value, where=row_key.hex())

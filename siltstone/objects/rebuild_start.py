@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from siltstone.container.models.segments import (
     Operation,
@@ -37,6 +37,7 @@ from siltstone.objects.records.keys import (
     SPACE,
     STATE,
     TASK,
+    after_prefix,
     manifest_key,
     number_of_task,
 )
@@ -74,9 +75,6 @@ from siltstone.objects.value_segments import active_row
 if TYPE_CHECKING:
     from siltstone.container.models.segments import TableValue
     from siltstone.store.async_store import AsyncStore
-
-AFTER_INDEX: Final = bytes((INDEX[0] + 1,))
-AFTER_TASK: Final = bytes((TASK[0] + 1,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ async def space_to_rebuild(
 async def _check_has_values(store: AsyncStore, names: SpaceNames) -> None:
     """Refuse a keyspace of heads only whose own row is lost: a rebuild would remove all of them."""
     try:
-        async for row_key, row in store.table(names.ledger).scan(HEAD, bytes((HEAD[0] + 1,))):
+        async for row_key, row in store.table(names.ledger).scan(HEAD, after_prefix(HEAD)):
             try:
                 head = decode_head(row.value, where=row_key.hex())
             except CorruptDataError:
@@ -171,11 +169,11 @@ async def begin_rebuild(store: AsyncStore, names: SpaceNames, space: Space) -> N
             raise RebuildingError("its restore was not ended: repeat it", keyspace=names.name)
     else:
         known = await _known(store, names, found, state) or await _found(store, names, found)
-        operations.append(RemoveRange(names.ledger, LARGE_VALUE, AFTER_INDEX))
+        operations.append(RemoveRange(names.ledger, LARGE_VALUE, after_prefix(INDEX)))
         if known.lost is not None:
             await store.create(names.value_segment(known.state.number), exist_ok=True)
             rows = [*known.lost, active_row(known.state)]
-            operations.append(RemoveRange(names.ledger, MANIFEST, AFTER_TASK))
+            operations.append(RemoveRange(names.ledger, MANIFEST, after_prefix(TASK)))
             operations += [
                 Put(names.ledger, manifest_key(each.first_sqn), encode_manifest_row(each))
                 for each in rows
@@ -200,7 +198,8 @@ async def _known(
         state = decode_state(row.value, where=names.name)
         manifest = await ledger.manifest()
         tasks = [
-            number_of_task(key) async for key, _ in store.table(names.ledger).scan(TASK, AFTER_TASK)
+            number_of_task(key)
+            async for key, _ in store.table(names.ledger).scan(TASK, after_prefix(TASK))
         ]
     except CorruptDataError:
         return None
