@@ -160,8 +160,11 @@ async def begin_rebuild(store: AsyncStore, names: SpaceNames, space: Space) -> N
     await store.create_table(names.ledger, exist_ok=True)
     await Ledger(store, names).settle()
     state = await store.table(names.ledger).get(STATE)
-    segments = [info async for info in store.list(names.values)]
-    found = [info for info in segments if names.number_of(info.name) is not None]
+    found = {
+        number: info
+        async for info in store.list(names.values)
+        if (number := names.number_of(info.name)) is not None
+    }
     operations: list[Operation] = [Put(names.ledger, SPACE, encode_space(space))]
     if state is not None and is_rebuild(state.value):
         begun = state.value
@@ -188,7 +191,7 @@ async def begin_rebuild(store: AsyncStore, names: SpaceNames, space: Space) -> N
 
 
 async def _known(
-    store: AsyncStore, names: SpaceNames, found: list[SegmentInfo], row: TableValue | None
+    store: AsyncStore, names: SpaceNames, found: Mapping[int, SegmentInfo], row: TableValue | None
 ) -> _Known | None:
     """What the rows say of the value segments; ``None`` when they do not name all that count."""
     ledger = Ledger(store, names)
@@ -208,16 +211,16 @@ async def _known(
     ]
     firsts = [each.first_sqn for each in manifest]
     lasts = [0, *(each.last_sqn for each in manifest)]
-    lengths = {names.number_of(info.name): info.length for info in found}
     if (
         active != [(state.number, state.first_sqn)]
         or any(first <= last for first, last in zip(firsts, lasts, strict=False))
-        or lengths.get(state.number) != state.length
+        or state.number not in found
+        or found[state.number].length != state.length
     ):
         return None
     named = {*(each.number for each in manifest), *tasks, state.next_number}
-    for info in found:
-        if names.number_of(info.name) not in named and await _counts(store, info):
+    for number, info in found.items():
+        if number not in named and await _counts(store, info):
             return None
     return _Known(state, None)
 
@@ -239,21 +242,19 @@ def _fate(info: SegmentInfo) -> SegmentFate:
     return SegmentFate(value) if value in {each.value for each in SegmentFate} else SegmentFate.NONE
 
 
-async def _found(store: AsyncStore, names: SpaceNames, found: list[SegmentInfo]) -> _Known:
+async def _found(store: AsyncStore, names: SpaceNames, found: Mapping[int, SegmentInfo]) -> _Known:
     """What the value segments themselves say, from their names, footers and attributes."""
     segments = []
-    for info in found:
+    for number, info in found.items():
         fate = _fate(info)
-        number = names.number_of(info.name)
-        assert number is not None, "it is the name of a value segment"
         if info.length and fate is not SegmentFate.REPLACED:
             row = await _row(store, info, number)
             segments.append(FoundSegment(row=row, fate=fate))
     rows = manifest_of_segments(segments, where=names.name)
-    numbers = [number for info in found if (number := names.number_of(info.name)) is not None]
+    number_max = max(found, default=0)
     async for info in store.list(names.large_values):  # the values of lost records stay, too
-        numbers += [number for number in [names.number_of_large(info.name)] if number is not None]
-    return _Known(state_after(rows, max(numbers, default=0)), tuple(rows))
+        number_max = max(number_max, names.number_of_large(info.name) or 0)
+    return _Known(state_after(rows, number_max), tuple(rows))
 
 
 async def _row(store: AsyncStore, info: SegmentInfo, number: int) -> ManifestRow:

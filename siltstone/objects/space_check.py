@@ -184,7 +184,7 @@ class SpaceCheck:
         known = {*tasks, *(row.number for row in rows)}
         async for info in self._store.list(self._names.values):
             number = self._names.number_of(info.name)
-            if number is None or self._names.value_segment(number) != info.name:
+            if number is None:
                 text = "it is no value segment, and not of the keyspace"
                 yield Finding(severity="warning", where=info.name, message=text)
             elif number not in known and number < state.next_number:

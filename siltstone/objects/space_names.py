@@ -64,7 +64,7 @@ class SpaceNames:
     @property
     def large_values(self) -> str:
         """What the names of the segments of its large values begin with."""
-        return f"{PREFIX}{{{self.name}}}/large/"
+        return f"{self.prefix}large/"
 
     def large_segment(self, number: int) -> str:
         """Name of the segment of the large value of this number."""
@@ -82,7 +82,8 @@ class SpaceNames:
     def number_of(self, segment: str) -> int | None:
         """Number of the value segment of this name; ``None`` if it is none."""
         digits = segment.removeprefix(self.values)
-        return int(digits) if digits.isdecimal() and digits.isascii() else None
+        number = int(digits) if digits.isdecimal() and digits.isascii() else -1
+        return number if number >= 0 and self.value_segment(number) == segment else None
 
 
 def space_names(name: str) -> SpaceNames:

@@ -387,6 +387,18 @@ async def test_a_tag_that_nothing_names_is_refused_and_can_be_given(tmp_path: Pa
         assert await keyspace.head("b", "k", tag="log") is not None
 
 
+async def test_a_segment_that_is_named_almost_like_a_value_segment_is_none(tmp_path: Path) -> None:
+    async with small_keyspace(store_for_keyspaces(tmp_path)) as (store, keyspace, _):
+        await keyspace.put("b", "k", b"v")
+        other = f"{space_names(NAME).values}1"
+        await store.create(other)
+        await store.segment(other).append(b"something else")
+        await lose_ledger(store)
+        await rebuilt(store, tags=TAGS)
+        assert await values_of(await objects.open_async(store, NAME)) == {"k": b"v"}
+        assert (await store.segment(other).info()).length == len(b"something else")
+
+
 async def test_there_is_nothing_to_rebuild_where_nothing_is(tmp_path: Path) -> None:
     async with await siltstone.open_async(store_for_keyspaces(tmp_path)) as store:
         with pytest.raises(KeyspaceNotFoundError):
