@@ -240,6 +240,8 @@ class NfsChunkStorage:
                     # An NFS client that asks a restarted server again gets this answer for its own
                     # removal; or another process was faster.
                     raise _not_found(name, "delete", Outcome.UNKNOWN) from error
+                # A reader that came before the removal may keep the file after the look above.
+                self._kept.forget(name)
             with translated(name, "delete", Effect.BEGUN):
                 self._calls.fsync(chain[-1])
             self._tree.prune(chain, place.parents)

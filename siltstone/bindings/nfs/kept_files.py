@@ -76,10 +76,12 @@ class KeptFiles:
     def keep(self, name: str, fd: int, links: int) -> None:
         """Keep a chunk that was just read, by a descriptor of our own if there is one for it.
 
+        One that was deleted since is not kept; a deletion that comes later lets go of it.
+
         Args:
             name: of the chunk.
             fd: a descriptor of it.
-            links: how many names the file has.
+            links: how many names the file had when it was opened.
         """
         if name in self._files:
             return
@@ -88,10 +90,12 @@ class KeptFiles:
                 self._is_able = self._can_tell(fd)
             if not self._is_able or name in self._files:
                 return
-            if len(self._files) >= self._files_max:
-                self._pass_over()
             # The bytes were read: that none is left for the next read is no failure of this one.
             with suppress(OSError):
+                if self._calls.fstat(fd).st_nlink != links:
+                    return
+                if len(self._files) >= self._files_max:
+                    self._pass_over()
                 self._files[name] = _KeptFile(self._calls, os.dup(fd), links)
 
     def read(self, name: str, offset: int, buffer: memoryview | bytearray) -> str | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from errno import EAGAIN
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from siltstone.bindings.nfs.chunk_storage import KEPT_BYTES_MAX, NfsChunkStorage
 from siltstone.bindings.nfs.kept_files import FILES_MAX
-from siltstone.core.posix import SystemFileCalls
+from siltstone.core.posix import PathName, SystemFileCalls
 from siltstone.testing.faults.file_layer import FileLayer
 from tests.support.faults.held_things import held_below
 from tests.support.served_pages import can_tell
@@ -180,6 +181,44 @@ def test_what_is_let_go_during_a_read_is_closed_after_it(tmp_path: Path) -> None
     assert read_now(storage, 5, 10) == (CONTENT[5:15], storage.stat("a/b").version)
     assert read_now(storage, 5, 10)[1] is None
     assert held_below(tmp_path) == before - 1 + FILES_MAX
+    storage.close()
+
+
+class MeetingDelete(SystemFileCalls):
+    """Lets a read and a delete meet: one comes while the other is under way."""
+
+    def __init__(self) -> None:
+        self.as_it_reads: Callable[[], None] | None = None
+        self.as_it_deletes: Callable[[], None] | None = None
+
+    def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        meet, self.as_it_reads = self.as_it_reads, None
+        if meet is not None:
+            meet()
+        return super().preadv(fd, buffers, offset)
+
+    def unlink(self, path: PathName, *, dir_fd: int | None = None) -> None:
+        meet, self.as_it_deletes = self.as_it_deletes, None
+        if meet is not None:
+            meet()
+        super().unlink(path, dir_fd=dir_fd)
+
+
+@pytest.mark.parametrize("first", ["the read", "the delete"])
+def test_a_chunk_that_is_read_as_it_is_deleted_is_not_kept(tmp_path: Path, first: str) -> None:
+    if not can_tell(tmp_path):
+        pytest.skip("the file system of the test's folder does not tell what it has in memory")
+    calls = MeetingDelete()
+    storage = NfsChunkStorage(tmp_path / "chunks", calls=calls)
+    storage.create("a", [CONTENT])
+    before = held_below(tmp_path)
+    if first == "the read":
+        calls.as_it_reads = partial(storage.delete, "a")
+        read(storage, "a")
+    else:
+        calls.as_it_deletes = partial(read, storage, "a")
+        storage.delete("a")
+    assert held_below(tmp_path) == before
     storage.close()
 
 
