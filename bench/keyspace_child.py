@@ -1,7 +1,8 @@
 """A keyspace in a process of its own, which is killed, or tells how much memory its folds take.
 
 ``python -m bench.keyspace_child FILE fill COUNT`` prints a line when all is durable, and waits to
-be killed. ``... FILE open|fold COUNT`` prints one JSON object.
+be killed. ``... FILE open COUNT`` prints one JSON object, and ``... FILE fold COUNT`` one for each
+turn, and waits for a line before the next.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import siltstone
@@ -53,9 +55,8 @@ def opened(file: Path, count: int) -> dict[str, object]:
     return {"seconds": watch.seconds}
 
 
-def folded(file: Path, count: int) -> dict[str, object]:
-    """Go through all heads, and through their rows in the table alone."""
-    heads, scans = [], []
+def folded(file: Path, count: int) -> Iterator[dict[str, object]]:
+    """Each turn go through all heads, and through their rows in the table alone."""
     with siltstone.open(file) as store:
         keyspace = objects.open(store, NAME)
         ledger = store.table(SpaceNames(NAME).ledger)
@@ -63,16 +64,17 @@ def folded(file: Path, count: int) -> dict[str, object]:
         before = _resident_mib()
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins here
         for _ in range(FOLDS):
-            with Stopwatch() as watch:
+            with Stopwatch() as heads:
                 size = sum(head.size for head in keyspace.heads())
             assert size == 100 * count
-            heads.append(count / watch.seconds)
-            if len(heads) == 1:
-                memory_mib = peak_mib() - before
-            with Stopwatch() as watch:
+            memory_mib = peak_mib() - before
+            with Stopwatch() as scan:
                 assert sum(1 for _ in ledger.scan(b"\x10", b"\x11")) == count
-            scans.append(count / watch.seconds)
-    return {"heads": heads, "scans": scans, "memory_mib": memory_mib}
+            yield {
+                "heads": count / heads.seconds,
+                "scans": count / scan.seconds,
+                "memory_mib": memory_mib,
+            }
 
 
 def _resident_mib() -> float:
@@ -87,8 +89,12 @@ def main() -> None:
     file, verb, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     if verb == "fill":
         fill(file, count)
+    elif verb == "open":
+        print(json.dumps(opened(file, count)))
     else:
-        print(json.dumps((opened if verb == "open" else folded)(file, count)))
+        for found in folded(file, count):
+            print(json.dumps(found), flush=True)
+            sys.stdin.readline()
 
 
 if __name__ == "__main__":

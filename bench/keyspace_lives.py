@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import siltstone
 from bench.figure import MIB, PER_SECOND, SECONDS, Figure, Unit, bounded
 from bench.keyspace_child import NAME
+from bench.leveled import Leveled, LeveledStore, leveled_reads
 from bench.s3_place import s3_place
 from bench.workshop import Workshop
 from services.unavailable import UnavailableError
@@ -33,7 +34,7 @@ BYTES = Unit(text="B", better=MIB.better)
 REQUESTS = Unit(text="requests", better=MIB.better)
 
 
-def after_a_kill(workshop: Workshop) -> list[Figure]:
+def after_a_kill(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
     """Fill a keyspace and kill its process; then open it, and go through its heads."""
     count = workshop.pick(*OBJECTS)
     with workshop.place() as place:
@@ -43,20 +44,22 @@ def after_a_kill(workshop: Workshop) -> list[Figure]:
             line = filling.stdout.readline()
             filling.kill()
         assert line == "filled\n", "the child filled the keyspace"
-        opened = _told(file, "open", count)
-        folded = _told(file, "fold", count)
-    heads = folded["heads"]
+        opened = _opened(file, count)
+        with leveled_reads(leveled, place / "leveled", 0, count, VALUE_BYTES) as others:
+            turns, theirs = _folded(file, count, others)
+    heads = [turn["heads"] for turn in turns]
+    what = f"heads of {count:,} keys, in order"
     return [
         bounded(f"open {count:,} objects after a kill", SECONDS, [opened["seconds"]], OPEN_AIM_S),
-        bounded(f"heads of {count:,} keys, in order", PER_SECOND, heads, HEADS_AIM),
-        Figure(
-            what=f"heads of {count:,} keys, in order",
-            peer="scan of the rows alone",
-            unit=PER_SECOND,
-            ours=heads,
-            theirs=folded["scans"],
+        bounded(what, PER_SECOND, heads, HEADS_AIM),
+        *(
+            Figure(what=what, peer=peer, unit=PER_SECOND, ours=heads, theirs=their, goal=goal)
+            for peer, their, goal in (
+                ("scan of the rows alone", [turn["scans"] for turn in turns], None),
+                *(("leveled's head fold", their, 1) for their in theirs),
+            )
         ),
-        bounded("memory of that", MIB, [folded["memory_mib"]], MEMORY_AIM_MIB),
+        bounded("memory of that", MIB, [turns[0]["memory_mib"]], MEMORY_AIM_MIB),
     ]
 
 
@@ -69,12 +72,30 @@ def _child(file: Path, verb: str, count: int) -> subprocess.Popen[str]:
     )
 
 
-def _told(file: Path, verb: str, count: int) -> dict[str, Any]:
-    with _child(file, verb, count) as child:
+def _opened(file: Path, count: int) -> dict[str, float]:
+    with _child(file, "open", count) as child:
         told, _ = child.communicate()
-    assert child.returncode == 0, f"{verb} ended with {child.returncode}"
-    found: dict[str, Any] = json.loads(told)
+    assert child.returncode == 0, f"open ended with {child.returncode}"
+    found: dict[str, float] = json.loads(told)
     return found
+
+
+def _folded(
+    file: Path, count: int, others: Sequence[LeveledStore]
+) -> tuple[list[dict[str, float]], list[list[float]]]:
+    """What the child tells of its turns; the rates of ``others``, whose turns come between."""
+    turns: list[dict[str, float]] = []
+    theirs: list[list[float]] = [[] for _ in others]
+    with _child(file, "fold", count) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for line in child.stdout:
+            turns.append(json.loads(line))
+            for other, rates in zip(others, theirs, strict=True):
+                rates.append(other.fold(count))
+            print(file=child.stdin, flush=True)
+    assert child.returncode == 0, f"fold ended with {child.returncode}"
+    return turns, theirs
 
 
 class _Fetched:

@@ -1,7 +1,7 @@
 """Keyspaces beside engines that keep large values, and beside what the disk itself does.
 
-LMDB is compared if it is installed (``make peers``); RocksDB and SQLite always are. Leveled is
-Erlang: it is not measured here, and the run says so.
+LMDB is compared if it is installed (``make peers``), Leveled if there is a checkout of it and
+Erlang; RocksDB and SQLite always are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from bench.keyspace_child import WIDTH, index_of, put_object
 from bench.keyspace_differences import differences_of_keyspaces
 from bench.keyspace_lives import after_a_kill, from_a_bucket
 from bench.keyspace_rebuilds import rebuilds
+from bench.leveled import PROCESSES, Leveled, compiled, leveled_puts, leveled_reads
 from bench.peers import optional
 from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
 from siltstone import objects
@@ -47,16 +48,16 @@ Measure = Callable[[], float]
 
 def run(workshop: Workshop) -> list[Figure]:
     """Measure puts, reads, a fold, a compaction, a comparison and a rebuild."""
-    print("NOT MEASURED: leveled, which needs Erlang", file=sys.stderr, flush=True)
-    return [
-        *_puts(workshop),
-        *_reads(workshop),
-        *after_a_kill(workshop),
-        *from_a_bucket(workshop),
-        *_compaction(workshop),
-        *differences_of_keyspaces(workshop),
-        *rebuilds(workshop),
-    ]
+    with compiled(workshop) as leveled:
+        return [
+            *_puts(workshop, leveled),
+            *_reads(workshop, leveled),
+            *after_a_kill(workshop, leveled),
+            *from_a_bucket(workshop),
+            *_compaction(workshop),
+            *differences_of_keyspaces(workshop),
+            *rebuilds(workshop),
+        ]
 
 
 class _Puts:
@@ -86,7 +87,7 @@ class _Puts:
         return total / seconds_of(lambda: self._loop(work))
 
 
-def _puts(workshop: Workshop) -> list[Figure]:
+def _puts(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
     lmdb = optional("lmdb")
     with (
         workshop.place() as place,
@@ -127,6 +128,10 @@ def _puts(workshop: Workshop) -> list[Figure]:
             if width > 1 and lmdb is not None:
                 writes = stack.enter_context(lmdb_batches(lmdb, place / "lmdb", VALUE_BYTES))
                 peers["LMDB, batches of 100"] = partial(_rate, writes, total, 100), None
+            if width > 1 and leveled is not None:
+                folder = place / "leveled"
+                rate = stack.enter_context(leveled_puts(leveled, folder, VALUE_BYTES))
+                peers[f"leveled, sync, {PROCESSES} processes"] = partial(rate, total), 5
             measured = alternate(workshop.rounds, ours, *(each for each, _ in peers.values()))
             what = f"put {VALUE_BYTES // 1024} KiB, 2 index entries, {width:,} in flight"
             for (peer, (_, goal)), theirs in zip(peers.items(), measured[1:], strict=True):
@@ -204,7 +209,7 @@ def _rocksdb(folder: Path) -> Iterator[Write]:
         database.close()
 
 
-def _reads(workshop: Workshop) -> list[Figure]:
+def _reads(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
     """Heads and values of blocking callers, at random."""
     total, reads = workshop.pick(*HEADS), workshop.pick(*READS)
     with workshop.place() as place:
@@ -225,6 +230,7 @@ def _reads(workshop: Workshop) -> list[Figure]:
             siltstone.open(path) as opened,
             closing(_opened_rocksdb(place / "rocks", value[:300], total)) as rocks,
             plain.open("rb") as file,
+            leveled_reads(leveled, place / "leveled", few, total, VALUE_BYTES) as opened_leveled,
         ):
             keyspace = objects.open(opened, "bench")
             random = Random(7)
@@ -255,8 +261,12 @@ def _reads(workshop: Workshop) -> list[Figure]:
                 )
 
             bare_get = rows_of(opened, wanted)
-            ours, theirs, bare = alternate(workshop.rounds, head, rocks_get, bare_get)
-            got, read = alternate(workshop.rounds, get, preadv)
+            their_heads = [partial(each.head, reads, few) for each in opened_leveled]
+            their_gets = [partial(each.get, reads, few, VALUE_BYTES) for each in opened_leveled]
+            ours, theirs, bare, *heads = alternate(
+                workshop.rounds, head, rocks_get, bare_get, *their_heads
+            )
+            got, read, *gets = alternate(workshop.rounds, get, preadv, *their_gets)
     return [
         Figure(
             what="head, random",
@@ -280,6 +290,14 @@ def _reads(workshop: Workshop) -> list[Figure]:
             ours=got,
             theirs=read,
             goal=0.3,
+        ),
+        *(
+            Figure(what=what, peer=peer, unit=PER_SECOND, ours=mine, theirs=their, goal=2)
+            for what, peer, mine, found in (
+                ("head, random", "leveled's head", ours, heads),
+                ("get 8 KiB, random, flushed", "leveled's get", got, gets),
+            )
+            for their in found
         ),
     ]
 

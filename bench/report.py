@@ -24,6 +24,13 @@ only where one was set.
 A virtual machine may give memory that is free back to its host. Whoever writes files that grow,
 here 512 MiB, then needs 0.13 s of processor right after as many bytes were deleted, and 1.2 to
 1.7 s when they were deleted more than 2 s ago. That is in the figures of both, as it falls.
+
+Some peers have to be there: `make peers` installs those of Python. Leveled is measured by
+`keyspaces` if `SILTSTONE_LEVELED` names a checkout of it, and `erl` and `erlc` are there (Debian:
+`apt-get install erlang-base erlang-dev erlang-crypto erlang-eunit erlang-syntax-tools
+erlang-tools`). It is compiled into the folder of the run. It compresses by LZ4 if rebar3 has built
+that in the checkout; otherwise values are kept as they came. A run says on standard error what it
+does not measure, and why.
 """
 
 _SECTION = re.compile(r"^## .*\n\n`python -m bench (\w+)`\n(?:.*\n)*?(?=^## |\Z)", re.MULTILINE)
