@@ -38,6 +38,7 @@ class LeveledStore:
     def __init__(self, child: subprocess.Popen[str]) -> None:
         self._child = child
         self.compression = str(self._answer()["compression"])
+        print(f"leveled compresses: {self.compression}", file=sys.stderr, flush=True)
 
     def put(self, first: int, total: int, value_bytes: int) -> float:
         """Puts a second of ``total`` values with two index entries, numbered from ``first``."""

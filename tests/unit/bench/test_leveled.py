@@ -122,11 +122,12 @@ def test_a_checkout_is_driven_and_left_as_it_is(
         with leveled.open(place / "puts", "none") as store:
             assert store.fold(50) > 0
         with leveled_reads(leveled, place / "reads", 20, 50, 1_000) as (store,):
-            assert store.compression == "native"
             assert min(store.head(40, 50), store.get(40, 20, 1_000), store.fold(50)) > 0
     assert sorted(checkout.rglob("*")) == before
     assert list(workshop.folder.iterdir()) == []
-    assert "{what it says itself}" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "{what it says itself}" in told
+    assert "leveled compresses: native" in told
 
 
 @ERLANG
