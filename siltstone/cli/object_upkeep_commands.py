@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ import click
 from siltstone.cli.confirm import ask
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.findings import tell_finding, tell_found
-from siltstone.cli.moving_options import LOCAL, on_options, open_executor
+from siltstone.cli.interrupts import goes_on
+from siltstone.cli.moving_options import LOCAL, moving, on_options, open_executor
 from siltstone.cli.output import print_json, print_table, printable, say, share_bar
 from siltstone.cli.session import (
     Session,
@@ -27,7 +28,8 @@ from siltstone.core.text import counted
 
 if TYPE_CHECKING:
     from siltstone.container.models.segments import Finding
-    from siltstone.objects import CompactionReport, KeyspaceInfo
+    from siltstone.migration.backup.create import Progress
+    from siltstone.objects import CompactionReport, Keyspace, KeyspaceInfo
     from siltstone.pipelines.work import Executor
     from siltstone.store.store import Store
 
@@ -80,35 +82,49 @@ def _lines(info: KeyspaceInfo) -> Iterator[tuple[str, str]]:
     help="Delete the objects whose values are damaged or gone, and compact the rest.",
 )
 @takeover_option
+@on_options
 @json_option
 @pass_session
+@goes_on()
 def compact(
     session: Session,
+    /,
     keyspace: str,
     *,
     once: bool,
     accept_loss: bool,
     takeover: bool,
+    rate: int | None,
     as_json: bool,
+    **choice: Any,
 ) -> None:
     """Write once more what is needed of value segments that are worth it, until none is.
 
-    Those of which something needed is damaged or gone stay as they are: exits with 6 then.
+    Those of which something needed is damaged or gone stay as they are: exits with 6 then. With
+    --threads, --rate or --on spark, what is needed is read and written by several at a time.
     """
     from siltstone import objects
 
-    with session.open_owner(takeover=takeover) as store:
+    is_job = choice["on"] != LOCAL or choice["threads"] is not None or rate is not None
+    unreadable: set[int] = set()
+    with ExitStack() as stack:
+        store = stack.enter_context(session.open_owner(takeover=takeover))
         target = objects.open(store, keyspace)
         for segment in target.stat().segments:  # what is only in tier 1 is not compacted
             if segment.status == "sealed":
                 store.segment(segment.segment).flush()
-        unreadable: set[int] = set()
-        while True:
-            report = target.compact(accept_loss=accept_loss)
+        if is_job:
+            executor, advance = stack.enter_context(moving(session, keyspace, **choice))
+            found = _compactions(
+                session, store, keyspace, executor, rate, advance, accept_loss=accept_loss
+            )
+        else:
+            found = _own_compactions(target, accept_loss=accept_loss)
+        for report in stack.enter_context(closing(found)):
             unreadable.update(report.unreadable)
             if report.run or report.unreadable or report.dropped:
                 _tell_compaction(keyspace, report, as_json=as_json)
-            if once or not report.run:
+            if once:
                 break
     for number in sorted(unreadable):
         say(
@@ -120,6 +136,39 @@ def compact(
         raise click.exceptions.Exit(ExitCode.DAMAGE)
     if not report.run:
         session.note("nothing more is worth it")
+
+
+def _own_compactions(target: Keyspace, *, accept_loss: bool) -> Generator[CompactionReport]:
+    """Compact by this process, until nothing is worth it; the last report has no run."""
+    while True:
+        report = target.compact(accept_loss=accept_loss)
+        yield report
+        if not report.run:
+            return
+
+
+def _compactions(
+    session: Session,
+    store: Store,
+    keyspace: str,
+    executor: Executor,
+    rate: int | None,
+    advance: Progress,
+    *,
+    accept_loss: bool,
+) -> Generator[CompactionReport]:
+    """The same by several."""
+    from siltstone.pipelines.compact_keyspace import compact_keyspace
+
+    yield from compact_keyspace(
+        session.store_path(),
+        store,
+        keyspace,
+        executor,
+        rate=rate,
+        accept_loss=accept_loss,
+        progress=advance,
+    )
 
 
 def _tell_compaction(keyspace: str, report: CompactionReport, *, as_json: bool) -> None:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from siltstone.container.models.segments import Finding
     from siltstone.objects.rebuild_plan import Recalc
     from siltstone.objects.rebuild_report import RebuildReport
+    from siltstone.objects.segment_copies import MakeCopies
     from siltstone.objects.space_removal import RemovedKeyspace
+    from siltstone.objects.value_compaction import CompactionReport
     from siltstone.store.async_store import AsyncStore
 
 
@@ -237,6 +239,21 @@ async def check_space(
             yield finding
     finally:
         held.release()
+
+
+async def compact_space(
+    store: AsyncStore, name: str, make: MakeCopies, *, accept_loss: bool
+) -> CompactionReport:
+    """``AsyncKeyspace.compact`` for jobs, which write the new value segments elsewhere.
+
+    Args:
+        store: of the keyspace.
+        name: of the keyspace.
+        make: makes what writes them.
+        accept_loss: as there.
+    """
+    space = await open_space(store, space_names(name))
+    return await space.compact(accept_loss=accept_loss, make=make)
 
 
 async def destroy_async(store: AsyncStore, name: str) -> RemovedKeyspace:

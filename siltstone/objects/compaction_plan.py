@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -68,26 +68,60 @@ class PlannedSegment:
 
     def copy(self, number: int, found: FoundHeader) -> None:
         """Take a record as it is."""
-        size = found.header.record_length
-        last = self.parts[-1] if self.parts else None
-        part = CopiedRange(number, found.offset, found.offset + size)
-        if isinstance(last, CopiedRange) and (last.number, last.end) == (number, found.offset):
-            self.parts[-1] = CopiedRange(number, last.start, part.end)
-        else:
-            self.parts.append(part)
-        self._note(found.raw, found.header)
+        end = found.offset + found.header.record_length
+        self.take(CopiedRange(number, found.offset, end), note_of(found.raw, found.header))
+        self._keep(found.header)
 
     def write(self, header: RecordHeader) -> None:
         """Take a record that is its header alone."""
         raw = encode_header(header)
-        self.parts.append(raw)
-        self._note(raw, header)
+        self.take(raw, note_of(raw, header))
+        self._keep(header)
 
-    def _note(self, raw: bytes, header: RecordHeader) -> None:
-        self.notes.append(note_of(raw, header))
-        self.length += header.record_length
+    def take(self, part: CopiedRange | bytes, note: HeaderNote) -> None:
+        """Take a record, of which ``kept`` says nothing."""
+        last = self.parts[-1] if self.parts else None
+        if (
+            isinstance(part, CopiedRange)
+            and isinstance(last, CopiedRange)
+            and (last.number, last.end) == (part.number, part.start)
+        ):
+            self.parts[-1] = CopiedRange(part.number, last.start, part.end)
+        else:
+            self.parts.append(part)
+        self.notes.append(note)
+        self.length += note.record_length
+
+    def _keep(self, header: RecordHeader) -> None:
         if header.kind is not ValueKind.STANDARD:
             self.kept += header.record_length
+
+
+def cut_plan(planned: PlannedSegment, size: int) -> Iterator[PlannedSegment]:
+    """Cut a plan between records, into plans whose records follow one another.
+
+    Args:
+        planned: what is cut.
+        size: bytes of each at most, unless it is one record. Of none ``kept`` is told.
+    """
+    found = PlannedSegment()
+    notes = iter(planned.notes)
+    for part in planned.parts:
+        position = part.start if isinstance(part, CopiedRange) else 0
+        end = part.end if isinstance(part, CopiedRange) else len(part)
+        while position < end:
+            note = next(notes)
+            if found.notes and found.length + note.record_length > size:
+                yield found
+                found = PlannedSegment()
+            stop = position + note.record_length
+            found.take(
+                CopiedRange(part.number, position, stop) if isinstance(part, CopiedRange) else part,
+                note,
+            )
+            position = stop
+    if found.notes:
+        yield found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

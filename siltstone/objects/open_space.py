@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from siltstone.container.models.health import HealthReason
@@ -23,6 +24,7 @@ from siltstone.objects.ledger import manifest_of
 from siltstone.objects.moment import Moment
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.scores import RUN_MAX, best_run
+from siltstone.objects.segment_copies import MakeCopies, OwnCopies, SegmentCopies
 from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.space_parts import SpaceParts
 from siltstone.objects.space_setup import FoundSpace
@@ -34,7 +36,6 @@ from siltstone.store.own_target import own_target
 from siltstone.store.system_table import tell_health
 
 if TYPE_CHECKING:
-    from siltstone.store.handles.import_writer import ImportTarget
     from siltstone.store.settings.objects_section import ObjectsSection
 
 
@@ -120,8 +121,11 @@ class OpenSpace(AsyncClosing):
         accept_loss: bool = False,
         skip: Collection[int] = (),
         gives_way: bool = False,
+        make: MakeCopies | None = None,
     ) -> CompactionReport:
         """Compact the value segments that are worth most, once. See ``ValueCompaction.run``.
+
+        ``make`` makes what writes the new segments; ``None`` means that this process does.
 
         Raises:
             CompactionBusyError: one is running.
@@ -130,10 +134,10 @@ class OpenSpace(AsyncClosing):
         parts.check_values("value compaction")
         self.check_not_compacting()
         self._compacting = True
-        making = self._compaction(batches, gives_way=gives_way)
+        making = self._compaction(batches, make or partial(OwnCopies, gives_way=gives_way))
         try:
-            async with self._switching, making as (compaction, target):
-                report = await compaction.run(target, run_max, accept_loss=accept_loss, skip=skip)
+            async with self._switching, making as (compaction, copies):
+                report = await compaction.run(copies, run_max, accept_loss=accept_loss, skip=skip)
             await self._do_tasks()
         except SiltstoneError:
             parts.meter.compacted("failed")
@@ -182,8 +186,8 @@ class OpenSpace(AsyncClosing):
 
     @asynccontextmanager
     async def _compaction(
-        self, batches: BatchWriter, *, gives_way: bool
-    ) -> AsyncIterator[tuple[ValueCompaction, ImportTarget]]:
+        self, batches: BatchWriter, make: MakeCopies
+    ) -> AsyncIterator[tuple[ValueCompaction, SegmentCopies]]:
         parts = self.parts
         # What one before made without knowing its outcome. It also waits for commits of one that
         # was cancelled, which may have changed the manifest just now.
@@ -198,9 +202,8 @@ class OpenSpace(AsyncClosing):
                     held.taken,
                     self.limits,
                     waste_retention_s=self._settings.waste_retention,
-                    gives_way=gives_way,
                 )
-                yield compaction, target
+                yield compaction, make(parts, target)
             finally:
                 await off_loop(target.close)
         finally:

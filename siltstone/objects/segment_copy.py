@@ -1,4 +1,4 @@
-"""One new value segment of a compaction: ranges of old ones are read and written, then a footer.
+"""Records of a new value segment: ranges of old ones are read and written, then a footer.
 
 Bytes are compared by blocks, as by any read. Where a block is damaged or gone, its records are read
 one by one: those that match their own sums are taken.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from siltstone.container.models.imports import ImportOutput
+from siltstone.container.models.imports import ImportedChunk
 from siltstone.core.constants import MIB, Buffer
 from siltstone.core.environment import Pool
 from siltstone.core.errors import CorruptDataError
@@ -40,7 +40,7 @@ _POOL: Final = Pool(name="siltstone-value-compaction", threads=1)
 
 
 class SegmentCopy:
-    """Writes one new value segment.
+    """Writes records of one new value segment, all of them or some that follow one another.
 
     Args:
         space: the keyspace.
@@ -50,9 +50,8 @@ class SegmentCopy:
         gives_way: wait, for some time, while changes wait for long-term storage.
 
     Attributes:
-        written: what is written of the plan so far.
+        written: the records that are written so far. ``kept`` is of those that lost their value.
         lost: headers of the records whose values are damaged or gone.
-        footer_end: where the footer ends, once it is written.
     """
 
     def __init__(
@@ -70,24 +69,14 @@ class SegmentCopy:
         self._run = partial(space.store.environment.run_blocking, _POOL)
         self.written = PlannedSegment()
         self.lost: list[RecordHeader] = []
-        self.footer_end = 0
 
-    async def write(self, planned: PlannedSegment, name: str, as_of: int) -> ImportOutput | None:
-        """Write the records of a plan, and their footer.
-
-        Args:
-            planned: what is to be written.
-            name: of the new segment.
-            as_of: the newest SQN that was looked at.
-
-        Returns:
-            What is to be imported; ``None`` when all of it is lost.
+    async def records(self, planned: PlannedSegment) -> None:
+        """Write the records of a plan.
 
         Raises:
             UnreadableSegmentError: a record is damaged or gone, and nothing was said of that.
             ChunkError: long-term storage refused, or did not answer.
         """
-        self.written.kept = planned.kept
         position = 0
         for part in planned.parts:
             if isinstance(part, bytes):
@@ -98,16 +87,26 @@ class SegmentCopy:
                 await self._wait()
                 await self._copy(piece, notes)
                 position += len(notes)
-        notes, start = self.written.notes, self.written.length
-        if not notes:
-            return None
-        footer = await self._run(
-            partial(encode_footer, notes, start=start, as_of=as_of, where=name)
-        )
+
+    async def footer(self, records: PlannedSegment, name: str, as_of: int) -> int:
+        """Write the footer of all records of a segment, at least one; return where it ends.
+
+        Args:
+            records: the records.
+            name: of the segment.
+            as_of: the newest SQN that was looked at.
+
+        Raises ``ChunkError``.
+        """
+        start = records.length
+        encode = partial(encode_footer, records.notes, start=start, as_of=as_of, where=name)
+        footer = await self._run(encode)
         await self._run(partial(self._writer.write, footer))
-        self.footer_end = start + len(footer)
-        chunks = await self._run(self._writer.finish)
-        return ImportOutput(segment=name, chunks=chunks)
+        return start + len(footer)
+
+    async def finish(self) -> tuple[ImportedChunk, ...]:
+        """Make all that was written durable; return the chunks. Raises ``ChunkError``."""
+        return await self._run(self._writer.finish)
 
     async def _wait(self) -> None:
         store, ledger = self._space.store, self._space.names.ledger

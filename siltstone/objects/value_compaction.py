@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from siltstone.container.models.imports import ImportOutput, ImportTicket
+from siltstone.container.models.imports import ImportTicket
 from siltstone.container.models.segments import (
     AttributeIs,
     Condition,
@@ -48,18 +48,16 @@ from siltstone.objects.records.space_rows import (
 )
 from siltstone.objects.records.value_record import RecordHeader
 from siltstone.objects.scores import RUN_MAX, best_run, without
-from siltstone.objects.segment_copy import SegmentCopy
+from siltstone.objects.segment_copies import CopyOrder, Rest, SegmentCopies, WrittenSegment
 from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
 from siltstone.objects.value_segments import RollLimits
 from siltstone.objects.value_tasks import delete_unnamed
 from siltstone.objects.value_uses import ValueUses
-from siltstone.store.handles.import_writer import ImportWriter
 
 if TYPE_CHECKING:
     from siltstone.objects.batches import BatchWriter
     from siltstone.objects.space_parts import SpaceParts
     from siltstone.store.handles.async_table import AsyncTableSnapshot
-    from siltstone.store.handles.import_writer import ImportTarget
 
 _log = logging.getLogger(__name__)
 
@@ -118,7 +116,6 @@ class ValueCompaction:
         ledger: as it is compacted by.
         limits: when a value segment is full.
         waste_retention_s: how long what was replaced stays at least.
-        gives_way: wait, for some time, while changes wait for long-term storage.
     """
 
     def __init__(
@@ -129,10 +126,8 @@ class ValueCompaction:
         limits: RollLimits,
         *,
         waste_retention_s: float = 0.0,
-        gives_way: bool = False,
     ) -> None:
         self._waste_retention_s = waste_retention_s
-        self._gives_way = gives_way
         self._space = space
         self._batches = batches
         self._ledger = ledger
@@ -143,7 +138,7 @@ class ValueCompaction:
 
     async def run(
         self,
-        target: ImportTarget,
+        copies: SegmentCopies,
         run_max: int = RUN_MAX,
         *,
         accept_loss: bool = False,
@@ -152,7 +147,7 @@ class ValueCompaction:
         """Compact the run that is worth most, if any is, of those that can be read.
 
         Args:
-            target: takes the new bytes.
+            copies: writes the new segments.
             run_max: most neighbouring segments of the run, at least 1.
             accept_loss: delete objects whose values are damaged or gone, and go on. A segment of
                 which the headers cannot be read is left as it is all the same: nothing tells
@@ -175,7 +170,7 @@ class ValueCompaction:
                 return CompactionReport(unreadable=tuple(sorted(unreadable)))
             run = [row for row in manifest if row.number in chosen]
             try:
-                report = await self._compacted(target, manifest, run, accept_loss=accept_loss)
+                report = await self._compacted(copies, manifest, run, accept_loss=accept_loss)
             except UnreadableSegmentError as error:
                 # Each pass leaves out one more, so this ends.
                 unreadable.add(error.number)
@@ -185,7 +180,7 @@ class ValueCompaction:
 
     async def _compacted(
         self,
-        target: ImportTarget,
+        copies: SegmentCopies,
         manifest: Sequence[ManifestRow],
         run: Sequence[ManifestRow],
         *,
@@ -196,7 +191,7 @@ class ValueCompaction:
         planned = await self._planned(view, run)
         numbers = [await self._batches.number() for _ in planned]
         rest = view.rest if accept_loss else None
-        rows, lost = await self._write(target, planned, numbers, as_of, rest)
+        rows, lost = await self._write(copies, planned, numbers, as_of, rest)
         dropped = [each for header in lost for each in await self._drop(header)]
         await self._switch(run, rows)
         return CompactionReport(
@@ -266,29 +261,23 @@ class ValueCompaction:
 
     async def _write(
         self,
-        target: ImportTarget,
+        copies: SegmentCopies,
         planned: Sequence[PlannedSegment],
         numbers: Sequence[int],
         as_of: int,
-        rest: Callable[[RecordHeader], RecordHeader | None] | None,
+        rest: Rest | None,
     ) -> tuple[list[ManifestRow], list[RecordHeader]]:
         """Import the new segments; return their rows, and the headers whose values are lost."""
         if not planned:
             return [], []
-        names = [self._names.value_segment(number) for number in numbers]
+        names = tuple(self._names.value_segment(number) for number in numbers)
         ticket = await self._store.open_import(names[0], names[0])
+        order = CopyOrder(
+            ticket=ticket, planned=tuple(planned), names=names, as_of=as_of, rest=rest
+        )
         try:
-            outputs: list[ImportOutput] = []
-            rows: list[ManifestRow] = []
-            lost: list[RecordHeader] = []
-            for each, number, name in zip(planned, numbers, names, strict=True):
-                writer = ImportWriter(target, ticket, partition=0, attempt=0)
-                copy = SegmentCopy(self._space, writer, rest, gives_way=self._gives_way)
-                output = await copy.write(each, name, as_of)
-                lost += copy.lost
-                if output is not None:
-                    outputs.append(output)
-                    rows.append(_made_row(number, copy, as_of))
+            copied = await copies.write(order)
+            outputs = [each.output for each in copied if each.output is not None]
             if outputs:
                 await self._store.commit_import(ticket, outputs)
             else:
@@ -296,7 +285,12 @@ class ValueCompaction:
         except BaseException:
             await asyncio.shield(self._abort(ticket))
             raise
-        return rows, lost
+        rows = [
+            _made_row(number, each, as_of)
+            for number, each in zip(numbers, copied, strict=True)
+            if each.output is not None
+        ]
+        return rows, [header for each in copied for header in each.lost]
 
     async def _abort(self, ticket: ImportTicket) -> None:
         try:
@@ -340,9 +334,9 @@ class ValueCompaction:
         return SetAttribute(self._names.value_segment(number), FATE_ATTRIBUTE, fate.value)
 
 
-def _made_row(number: int, copy: SegmentCopy, as_of: int) -> ManifestRow:
+def _made_row(number: int, copied: WrittenSegment, as_of: int) -> ManifestRow:
     """The row of a segment that was written."""
-    written = copy.written
+    written = copied.records
     return ManifestRow(
         number=number,
         status=ValueStatus.SEALED,
@@ -350,7 +344,7 @@ def _made_row(number: int, copy: SegmentCopy, as_of: int) -> ManifestRow:
         last_sqn=written.notes[-1].sqn,
         length=written.length,
         records=len(written.notes),
-        footer_end=copy.footer_end,
+        footer_end=copied.footer_end,
         as_of=as_of,
         kept=written.kept,
     )

@@ -96,15 +96,32 @@ class PinVerbs:
         if not wanted(reading):
             return None
         async with self.pinned(reading, ttl_s) as (made, behind):
-            # All are of one moment: only then the log is asked for what is not flushed.
-            begun = [_flushed(behind, *one) for one in wanted(behind)]
             return PinnedMaps(
                 container=self._container,
                 lineage=made.pin.lineage,
                 version=made.pin.version,
                 pin=made.name,
-                maps=tuple([await one.whole(behind.kept) for one in begun]),
+                maps=await _maps(behind, wanted),
             )
+
+    @asynccontextmanager
+    async def held_maps(
+        self, wanted: Wanted, ttl_s: float
+    ) -> AsyncIterator[tuple[SegmentMap, ...]]:
+        """``pinned_maps`` for the block; at its end the pin is given back.
+
+        Raises as ``pinned_maps``.
+        """
+        reading = await self._later()
+        if not wanted(reading):
+            yield ()
+            return
+        async with self.pinned(reading, ttl_s) as (made, behind):
+            maps = await _maps(behind, wanted)
+        try:
+            yield maps
+        finally:
+            await _give_back(self._storage, made)
 
     @asynccontextmanager
     async def pinned(
@@ -154,6 +171,12 @@ async def _give_back(storage: AsyncChunkStorage, pin: FoundPin) -> None:
         await remove_pin(storage, pin)
     except SiltstoneError as error:
         logger.warning("%s stays until it expires: %s", pin.name, error)
+
+
+async def _maps(reading: Reading, wanted: Wanted) -> tuple[SegmentMap, ...]:
+    # All are of one moment: only then the log is asked for what is not flushed.
+    begun = [_flushed(reading, *one) for one in wanted(reading)]
+    return tuple([await one.whole(reading.kept) for one in begun])
 
 
 def _flushed(reading: Reading, name: str, end: int | None) -> BegunMap:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,3 +35,12 @@ async def pinned_segments(
     pinned = await segment._container.pins.pinned_maps(lambda _: list(ends.items()), ttl_s)
     assert pinned is not None, "something is chosen"
     return {found.info.name: found for found in pinned.maps}
+
+
+@asynccontextmanager
+async def held_segments(
+    segment: AsyncSegment, ends: Mapping[str, int], ttl_s: float
+) -> AsyncIterator[dict[str, SegmentMap]]:
+    """``pinned_segments`` for the block; the chunks may go when it ends, or after ``ttl_s``."""
+    async with segment._container.pins.held_maps(lambda _: list(ends.items()), ttl_s) as maps:
+        yield {found.info.name: found for found in maps}

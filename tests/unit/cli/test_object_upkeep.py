@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -78,6 +79,20 @@ def test_a_compaction_is_told_as_json(small: Command) -> None:
     (report,) = small("objects", "compact", NAME, "--json").values
     assert report["run"] == [1, 2, 3, 4]
     assert report["records"] == 68
+
+
+def test_a_compaction_by_several_workers_is_told_as_by_one_process(
+    small: Command, folder: Path, tmp_path: Path
+) -> None:
+    other = str(copytree(folder, tmp_path / "other"))
+    line = ("objects", "compact", NAME, "--json")
+    alone = small(*line).values
+    assert small(*line, "--threads", "2", store=other).values == alone
+    ran = small("objects", "compact", NAME, "--rate", "1MiB", store=other)
+    assert (ran.code, ran.out, ran.err) == (0, "", "nothing more is worth it\n")
+    assert small("objects", "check", "--deep", NAME, store=other).code == 0
+    ran = small("objects", "compact", NAME, "--master", "local[2]")
+    assert (ran.code, "are for --on spark: add it" in ran.err) == (2, True)
 
 
 def test_a_whole_keyspace_has_no_findings(small: Command) -> None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import pytest
 
-from siltstone.objects.compaction_plan import CompactionView
+from siltstone.objects.compaction_plan import (
+    CompactionView,
+    CopiedRange,
+    PlannedSegment,
+    cut_plan,
+)
+from siltstone.objects.records.footer import HeaderNote
 from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import ObjectKey
 from siltstone.objects.records.large_place import LargePlace
@@ -70,3 +79,47 @@ def test_a_large_value_is_copied_with_its_place_or_loses_it() -> None:
         assert after is not None
         assert (after.kind, after.stored, after.large) == (ValueKind.KEY_DELTA, 0, None)
         assert decode_header(encode_header(after), where="x") == after
+
+
+def plan_of(*lengths: int) -> PlannedSegment:
+    """Records of one segment with gaps of a byte after every third; a negative one is a header."""
+    planned, offset = PlannedSegment(), 0
+    for sqn, length in enumerate(lengths):
+        note = HeaderNote(b"raw%d" % sqn, sqn, 0, abs(length))
+        part = bytes(-length) if length < 0 else CopiedRange(7, offset, offset + length)
+        planned.take(part, note)
+        offset += abs(length) + (sqn % 3 == 2)
+    return planned
+
+
+def test_parts_of_a_plan_have_its_records_in_order_and_are_no_longer_than_asked() -> None:
+    planned = plan_of(10, 20, 30, -5, 40, 100, 7, -6, -4, 9, 9, 9)
+    for size in range(1, 260):
+        cut = list(cut_plan(planned, size))
+        joined = PlannedSegment()
+        for part in cut:
+            assert part.length == sum(note.record_length for note in part.notes)
+            assert part.length <= size or len(part.notes) == 1
+            for each, note in zip(single(part), part.notes, strict=True):
+                joined.take(each, note)
+        assert joined == planned
+        for one, other in pairwise(cut):
+            assert one.length + other.notes[0].record_length > size
+
+
+def single(planned: PlannedSegment) -> Iterator[CopiedRange | bytes]:
+    """The part of each record."""
+    notes = iter(planned.notes)
+    for part in planned.parts:
+        if isinstance(part, bytes):
+            next(notes)
+            yield part
+            continue
+        position = part.start
+        while position < part.end:
+            position += (length := next(notes).record_length)
+            yield CopiedRange(part.number, position - length, position)
+
+
+def test_a_plan_of_nothing_has_no_parts() -> None:
+    assert list(cut_plan(PlannedSegment(), 10)) == []
