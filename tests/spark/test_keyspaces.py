@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from shutil import copytree
+from typing import Any
 
 import pyarrow
 import pytest
@@ -14,7 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import siltstone
 from siltstone import objects
+from siltstone.objects.space_names import space_names
 from siltstone.pipelines.check_keyspace import check_keyspace
+from siltstone.pipelines.compact_keyspace import compact_keyspace
+from siltstone.pipelines.value_copy_work import ValueCopyWork
+from siltstone.pipelines.work import Item, ItemOutcome, PipelineError, Step
 from siltstone.spark.executor import SparkExecutor
 from tests.support.objects.small_segments import NAME as SMALL
 from tests.support.objects.small_segments import small_keyspace, store_for_keyspaces
@@ -133,3 +141,98 @@ def test_a_deep_check_in_tasks_says_what_one_process_says(
         assert found == list(objects.check(store, SMALL, deep=True))
     assert [each.severity for each in found] == ["damage"]
     assert {outcome.status for outcome in executor.outcomes} == {"ok", "damaged"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstFails:
+    """Work whose tasks fail once, after they have done some; or find no settings file.
+
+    Attributes:
+        work: what is done.
+    """
+
+    work: ValueCopyWork
+
+    @property
+    def rate(self) -> int | None:
+        return self.work.rate
+
+    @contextmanager
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        with self.work.open(openings) as step:
+
+            def one(item: Any) -> ItemOutcome:
+                outcome = step(item)
+                context = TaskContext.get()
+                assert context is not None, "it runs in a task"
+                if context.attemptNumber() == 0:
+                    raise RuntimeError("the first attempt fails after a write")
+                return outcome
+
+            yield one
+
+
+class FailingOnce(SparkExecutor):
+    """Tasks that fail once."""
+
+    def run(self, work: Any, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
+        yield from super().run(FirstFails(work=work), packs)
+
+
+def test_a_compaction_in_tasks_that_fail_does_what_one_process_does(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    async def filled() -> None:
+        async with small_keyspace(folder) as (store, keyspace, _):
+            for number in range(200):
+                tag = "log" if number % 5 == 0 else "o"
+                await keyspace.put("b", f"k{number % 23:02}", b"%d" % number * 30, tag=tag)
+            await store.flush()
+
+    folder = store_for_keyspaces(tmp_path / "store")
+    asyncio.run(filled())
+    other = copytree(folder, tmp_path / "other")
+    names = space_names(SMALL)
+
+    def rows(store: siltstone.Store) -> dict[bytes, bytes]:
+        return {key: row.value for key, row in store.table(names.ledger).scan()}
+
+    with siltstone.open(other) as store:
+        small = objects.open(store, SMALL)
+        alone: list[objects.CompactionReport] = []
+        while not alone or alone[-1].run:
+            alone.append(small.compact())
+        here = rows(store)
+    settings = folder / "siltstone.yaml"
+    with siltstone.open(folder) as store:
+        executor = SeenItems(FailingOnce(spark))
+        found = list(compact_keyspace(settings, store, SMALL, executor, item_bytes=500))
+        assert found == alone
+        assert rows(store) == here
+        assert list(objects.open(store, SMALL).check(deep=True)) == []
+    assert {outcome.status for outcome in executor.outcomes} == {"ok"}
+    assert len(executor.outcomes) > len(found)
+
+
+def test_executors_that_find_no_store_end_a_compaction_and_say_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    async def filled() -> None:
+        async with small_keyspace(folder) as (store, keyspace, _):
+            for number in range(60):
+                await keyspace.put("b", f"k{number % 7}", b"v" * 100)
+            await keyspace.put("b", "needed", b"v")
+            for number in range(60):
+                await keyspace.put("b", f"k{number % 7}", b"v" * 100)
+            await store.flush()
+
+    folder = store_for_keyspaces(tmp_path / "store")
+    asyncio.run(filled())
+    nowhere = tmp_path / "nowhere.yaml"
+    with siltstone.open(folder) as store:
+        small = objects.open(store, SMALL)
+        before = list(small.objects("b"))
+        with pytest.raises(PipelineError, match=r"a worker could not begin: .*nowhere"):
+            list(compact_keyspace(nowhere, store, SMALL, SparkExecutor(spark)))
+        assert list(small.objects("b")) == before
+        assert small.compact().made
