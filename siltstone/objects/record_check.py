@@ -62,6 +62,7 @@ class RecordCheck:
         progress: told how many bytes of records were read.
         whole: numbers of the value segments whose records have been read already, all of them, by
             ``headers_of`` and ``record_problem``, and found whole. They are not read again.
+        recalc: tags of which a function may have made the index, so that records have another.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class RecordCheck:
         ledger: AsyncTableSnapshot,
         progress: Callable[[int], None],
         whole: Collection[int] = (),
+        recalc: Collection[bytes] = (),
     ) -> None:
+        self._recalc = recalc
         self._store = store
         self._names = names
         self._ledger = ledger
@@ -218,10 +221,14 @@ class RecordCheck:
             yield damage(where, f"its value is lost: {reason}", sqn=header.sqn)
         elif header.kind is not ValueKind.STANDARD:
             yield damage(where, "its record has no value", sqn=header.sqn)
-        elif not _is_same(header, head):
+        elif not _is_same(header, head) or not self._has_index(header, head):
             yield damage(where, "head and record differ", sqn=header.sqn)
         if head.number == row.number and (head.offset, head.length) != (each.offset, _length(each)):
             yield damage(where, "its record is elsewhere", offset=each.offset, head=head.offset)
+
+    def _has_index(self, header: RecordHeader, head: Head) -> bool:
+        """Whether the index of a head is that of its record, where it has to be."""
+        return header.key.tag in self._recalc or header.entries == head.entries
 
     def _note(self, header: RecordHeader) -> None:
         """Note an object that has no head. What expired went without a record."""
@@ -332,14 +339,13 @@ def _verified(each: FoundHeader, data: Buffer, *, where: str) -> None:
 
 
 def _is_same(header: RecordHeader, head: Head) -> bool:
-    """Whether a head says what its record does."""
+    """Whether a head says what its record does, but for the index."""
     return (
         header.previous,
         header.size,
         header.value_hash,
         header.modified_ms,
         header.expires_s,
-        header.entries,
         header.metadata,
         header.large,
     ) == (
@@ -348,7 +354,6 @@ def _is_same(header: RecordHeader, head: Head) -> bool:
         head.value_hash,
         head.modified_ms,
         head.expires_s,
-        head.entries,
         head.metadata,
         head.large,
     )

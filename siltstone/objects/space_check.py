@@ -21,6 +21,7 @@ from siltstone.objects.records.rebuild_rows import is_rebuild
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     SpaceState,
+    Strategy,
     ValueStatus,
     decode_space,
     decode_state,
@@ -103,7 +104,8 @@ class SpaceCheck:
         async for finding in self._large(check, state, deep=deep):
             yield finding
         if deep and space.head_only is None:
-            async for finding in self._records(rows, here, check.heads):
+            recalc = {tag.encode() for tag, each in space.tags.items() if each is Strategy.RECALC}
+            async for finding in self._records(rows, here, check.heads, recalc):
                 yield finding
         self._progress(1)
 
@@ -215,10 +217,13 @@ class SpaceCheck:
         rows: list[ManifestRow],
         here: list[tuple[ManifestRow, int]],
         heads: dict[int, int],
+        recalc: Collection[bytes],
     ) -> AsyncIterator[Finding]:
         """Read the records of the segments that are there."""
         self._total = sum(length for _, length in here)
-        check = RecordCheck(self._store, self._names, self._ledger, self._advance, self._whole)
+        check = RecordCheck(
+            self._store, self._names, self._ledger, self._advance, self._whole, recalc
+        )
         if len(here) < len(rows):
             check.miss()
         for row, length in here:

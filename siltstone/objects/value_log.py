@@ -33,7 +33,6 @@ from siltstone.objects.records.value_record import (
     check_change,
     decode_header,
     header_length,
-    length_of_header,
 )
 from siltstone.store.handles.self_checked import read_checked, read_checked_now
 
@@ -112,9 +111,8 @@ class ValueLog:
 
     async def check_header(self, key: ObjectKey, head: Head, manifest: Manifest) -> None:
         """Compare the header of the record of an object with its head. Raises like ``value``."""
-        length = length_of_header(key, head.entries, head.metadata, head.large)
         check = partial(check_change, key, head.sqn, head.value_hash)
-        await self._checked(key, head, manifest, length, check)
+        await self._checked(key, head, manifest, head.header_length, check)
 
     async def _checked(
         self,

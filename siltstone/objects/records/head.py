@@ -34,6 +34,7 @@ from siltstone.objects.records.keys import IndexEntry, encode_entries
 from siltstone.objects.records.large_place import (
     LARGE,
     PLACE_BYTES,
+    SUM_BYTES,
     LargePlace,
     decode_place,
     encode_place,
@@ -91,6 +92,12 @@ class Head(NamedTuple):
     entries: tuple[IndexEntry, ...]
     metadata: bytes
     large: LargePlace | None = None
+
+    @property
+    def header_length(self) -> int:
+        """Bytes of the header of the record, whatever index it has: a rebuild may make another."""
+        value = self.size + SUM_BYTES if self.large is None else 0
+        return max(1, self.length - value)
 
     def is_visible(self, now_s: float) -> bool:
         """Whether it has not expired at ``now_s``, seconds since 1970."""
