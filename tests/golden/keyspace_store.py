@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -47,14 +48,7 @@ def make_keyspaces(folder: Path) -> None:
 
     The owner is described without the machine on which it ran.
     """
-    limits = RollLimits(records=8)
-    behind_s = time.time() - MADE_S
-    real = time.time
-    with (
-        patch("siltstone.core.environment.time.time", lambda: real() - behind_s),
-        patch("siltstone.store.store_assembly.owner_text", lambda _: "pid=1 host=golden"),
-        patch("siltstone.objects.open_spaces.RollLimits", lambda: limits),
-    ):
+    with made_at(RollLimits(records=8)):
         siltstone.init(folder, containers=1)
         with siltstone.open(folder) as store:
             objects.create(store, "empty", tags={"é": "retain"})
@@ -62,6 +56,19 @@ def make_keyspaces(folder: Path) -> None:
             store.flush()
             store.checkpoint()
             objects.open(store, "photos").put("2027", "in-tier-1.jpg", b"not flushed")
+
+
+@contextmanager
+def made_at(limits: RollLimits) -> Iterator[None]:
+    """Let stores that are opened be those of ``MADE_S`` and later, with small value segments."""
+    behind_s = time.time() - MADE_S
+    real = time.time
+    with (
+        patch("siltstone.core.environment.time.time", lambda: real() - behind_s),
+        patch("siltstone.store.store_assembly.owner_text", lambda _: "pid=1 host=golden"),
+        patch("siltstone.objects.open_spaces.RollLimits", lambda **_: limits),
+    ):
+        yield
 
 
 def _make_photos(store: siltstone.Store) -> None:
@@ -78,13 +85,14 @@ def _make_photos(store: siltstone.Store) -> None:
     photos.put("2026", "gone-and-back.jpg", b"deleted")
     photos.delete("2026", "gone-and-back.jpg")
     photos.put("2026", "gone-and-back.jpg", b"back", expected=None)
-    _wait(lambda: photos.head("2026", "short.jpg") is None)
+    wait_until(lambda: photos.head("2026", "short.jpg") is None)
     first, *_ = _manifest(store, SpaceNames("photos"))
     assert first.first_sqn == 1
-    _wait(lambda: _manifest(store, SpaceNames("photos"))[0].status is ValueStatus.SEALED)
+    wait_until(lambda: _manifest(store, SpaceNames("photos"))[0].status is ValueStatus.SEALED)
 
 
-def _wait(done: Callable[[], bool]) -> None:
+def wait_until(done: Callable[[], bool]) -> None:
+    """Wait for what happens by itself."""
     end = time.monotonic() + WAIT_S
     while not done():
         assert time.monotonic() < end, "it does not happen"
@@ -101,7 +109,7 @@ def _content(store: siltstone.Store, name: str) -> dict[str, Any]:
     keys = [decode_head_key(key) for key, _ in _rows(store, names, HEAD)]
     return {
         "tags": dict(keyspace.tags),
-        "objects": [_object(keyspace, key.bucket, key.key, key.tag.decode()) for key in keys],
+        "objects": [shown_object(keyspace, key.bucket, key.key, key.tag.decode()) for key in keys],
         "index": [
             [_text(entry), _text(key), decode_index_entry(value, where=name)]
             for (entry, key), value in (
@@ -124,7 +132,8 @@ def _content(store: siltstone.Store, name: str) -> dict[str, Any]:
     }
 
 
-def _object(keyspace: objects.Keyspace, bucket: bytes, key: bytes, tag: str) -> dict[str, Any]:
+def shown_object(keyspace: objects.Keyspace, bucket: bytes, key: bytes, tag: str) -> dict[str, Any]:
+    """What an object shows, as JSON has it."""
     found = keyspace.get(bucket, key, tag=tag)
     name = _text((tag.encode(), bucket, key))
     if found is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import siltstone
-from tests.golden import collection_store, keyspace_store
+from tests.golden import collection_store, keyspace_states, keyspace_store
 from tests.golden.collection_store import Consensus, make_collections
 from tests.golden.feature_store import content, make
 from tests.golden.keyspace_store import make_keyspaces
@@ -29,6 +29,9 @@ COLLECTIONS: dict[Consensus, str] = {
 """Folders of stores with collections, by what orders their changes."""
 KEYSPACES = "keyspaces"
 """Folder of a store with keyspaces."""
+STATES = "keyspace-states"
+"""Folder of a store with keyspaces that have each kind of row, and stopped half-way."""
+ROWS = "rows.json"
 
 
 def main() -> None:
@@ -46,6 +49,7 @@ def main() -> None:
     for consensus, name in COLLECTIONS.items():
         _keep_collections(consensus, place / name)
     keep_keyspaces(place / KEYSPACES)
+    keep_states(place / STATES)
 
 
 def _keep_collections(consensus: Consensus, place: Path) -> None:
@@ -67,6 +71,18 @@ def keep_keyspaces(place: Path) -> None:
         (place / ARCHIVE).write_bytes(lzma.compress(_packed(store), preset=9))
         with siltstone.open(store, read_only=True) as opened:
             _keep(place / WHOLE, keyspace_store.content(opened))
+
+
+def keep_states(place: Path) -> None:
+    """Make the store of keyspaces that stopped half-way, and keep it in a folder."""
+    place.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        keyspace_states.make_states(store)
+        (place / ARCHIVE).write_bytes(lzma.compress(_packed(store), preset=9))
+        with siltstone.open(store, read_only=True) as opened:
+            _keep(place / ROWS, keyspace_states.rows_of(opened))
+            _keep(place / WHOLE, keyspace_states.content_of_all(opened))
 
 
 def _packed(store: Path) -> bytes:
