@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -15,7 +17,7 @@ import pytest
 
 import siltstone
 from siltstone import objects
-from siltstone.core.chunk_names import PINS_PREFIX
+from siltstone.core.chunk_names import PINS_PREFIX, import_prefix
 from siltstone.core.errors import CorruptDataError, ReadOnlyError, StoreNotFoundError
 from siltstone.objects import CompactionReport
 from siltstone.objects.record_check import headers_of
@@ -352,6 +354,60 @@ def test_an_owner_that_lost_the_store_meanwhile_changes_nothing(
             assert compacted(owner, folder, local)[0].made
             assert shown(owner) == before
     check_nothing_left(folder)
+
+
+DIES = """
+import os, sys, siltstone
+from siltstone.pipelines.compact_keyspace import compact_keyspace
+from siltstone.pipelines.local_executor import LocalExecutor
+
+class Dies(LocalExecutor):
+    def run(self, work, packs):
+        for outcome in super().run(work, packs):
+            assert outcome.status == "ok", outcome
+        os._exit(9)
+
+path, name, size = sys.argv[1:]
+with siltstone.open(path) as store:
+    list(compact_keyspace(path, store, name, Dies(2), item_bytes=int(size)))
+"""
+"""An owner that is killed when workers have written all and nothing is committed."""
+
+
+def test_an_owner_that_was_killed_changed_nothing_and_the_next_one_goes_on(
+    folder: Path, filled: Path, tmp_path: Path, local: LocalExecutor
+) -> None:
+    with siltstone.open(folder, read_only=True) as reader:
+        before = shown(reader)
+    line = [sys.executable, "-c", DIES, str(folder / "siltstone.yaml"), NAME, str(ITEM_BYTES)]
+    assert subprocess.run(line, check=False).returncode == 9
+    left = imported(folder)
+    assert left
+    with siltstone.open(folder) as store:
+        assert shown(store) == before
+        reports = compacted(store, folder, local)
+        assert shown(store) == before
+    alone, _ = compacted_alone(copytree(filled, tmp_path / "alone"))
+    assert [report.run for report in reports] == [report.run for report in alone]
+    assert left <= imported(folder)  # as long as the session of the dead owner may be committed
+    real = time.time
+    with (
+        patch("siltstone.core.environment.time.time", lambda: real() + 2 * 86_400),
+        siltstone.open(folder) as store,
+    ):
+        for _ in range(5):
+            store.collect()
+            store.flush()
+    assert not left & imported(folder)
+    for pin in (folder / "chunks" / PINS_PREFIX).glob("*"):
+        pin.unlink()  # it would go by itself, after an hour
+    check_nothing_left(folder)
+
+
+def imported(folder: Path) -> set[Path]:
+    """The chunks that import sessions brought, named by a segment or not."""
+    found = (folder / "chunks" / import_prefix(0)).rglob("*")
+    return {path for path in found if path.is_file()}
 
 
 def test_a_job_that_is_interrupted_changes_nothing_and_a_repeat_goes_on(
