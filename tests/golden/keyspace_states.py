@@ -31,6 +31,9 @@ from tests.support.stores import chunk_path, flip
 LIMITS: Final = RollLimits(records=8, value=2_000, piece=512)
 SETTINGS: Final = "\nobjects:\n  compact: manual\n  waste_retention: 30d\n"
 SIZE_LABEL: Final = "size"
+PLACE: Final = "place"
+"""Folder of the store with a backup of a keyspace."""
+
 UPLOADING: Final = 10_000
 """Number of a large value whose upload came to no end; no other has it."""
 
@@ -43,6 +46,9 @@ def make_states(folder: Path) -> None:
             file.write(SETTINGS)
         with siltstone.open(folder) as store:
             _make_films(store)
+            with patch("siltstone.store.admin.place_turns._this_process", lambda: "unknown"):
+                objects.open(store, "films").backup(folder / PLACE)
+            objects.restore(store, "restored", folder / PLACE, recalc=RECALC)
             _make_heads(store)
             _make_rebuilding(store)
             places = _make_doubtful(store)
@@ -53,7 +59,7 @@ def make_states(folder: Path) -> None:
         with siltstone.open(folder) as store:
             report = objects.rebuild(store, "doubtful")
             assert (len(report.doubtful), report.unnamed) == (4, 4)
-            _leave_undone(store)
+            _leave_undone(store, folder / PLACE)
             store.flush()
             store.checkpoint()
 
@@ -116,13 +122,15 @@ def _make_doubtful(store: siltstone.Store) -> list[tuple[str, int]]:
     return [(segment, first.offset + 20), (segment, row.length + 20)]
 
 
-def _leave_undone(store: siltstone.Store) -> None:
+def _leave_undone(store: siltstone.Store, place: Path) -> None:
     """What the last process did not come to."""
     with patch("siltstone.objects.ledger_rebuild.COMMIT_COUNT", 4):
         with _dies_after(4, AsyncStore, "commit"):
             objects.rebuild(store, "rebuilding", recalc=RECALC)
         with _dies_after(6, LedgerRebuild, "_indexed"):
             objects.rebuild(store, "indexing", recalc=RECALC)
+    with _dies_after(2, AsyncStore, "commit_import"):
+        objects.restore(store, "restoring", place, recalc=RECALC)
     films, names = objects.open(store, "films"), SpaceNames("films")
     films.delete("2026", "large")
     films.put("2026", "large", bytes(range(255)) * 20, metadata=b"live again")
@@ -171,6 +179,9 @@ def _by_size(head: objects.ObjectHead, _: bytes | None) -> dict[str, list[str]]:
 REBUILT: Final = ("indexing", "rebuilding")
 """Keyspaces whose rebuild came to no end."""
 
+UNDONE: Final = (*REBUILT, "restoring")
+"""Those, and one whose restore from ``PLACE`` came to no end; ``restored`` is the same, whole."""
+
 RECALC: Final = {"calc": objects.Recalc(index=_by_size)}
 """How the index of rebuilds is made, also of those that go on."""
 
@@ -187,7 +198,7 @@ def rows_of(store: siltstone.Store) -> dict[str, dict[str, str]]:
 
 def content_of_all(store: siltstone.Store) -> dict[str, Any]:
     """What all keyspaces show, but for those that are being rebuilt."""
-    names = [name for name in objects.names(store) if name not in REBUILT]
+    names = [name for name in objects.names(store) if name not in UNDONE]
     return {name: content_of(store, name) for name in sorted(names)}
 
 

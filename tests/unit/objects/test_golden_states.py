@@ -19,10 +19,13 @@ from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.records.value_record import ValueKind
 from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate, SpaceNames
 from tests.golden.keyspace_states import (
+    PLACE,
     REBUILT,
     RECALC,
     SIZE_LABEL,
+    UNDONE,
     UPLOADING,
+    content_of,
     content_of_all,
     rows_of,
     statuses,
@@ -57,8 +60,8 @@ def test_this_version_has_one_with_all_kinds_of_rows(version: str) -> None:
     rows = kept(siltstone.__version__, ROWS)
     assert sorted({key[:2] for each in rows.values() for key in each}) == KINDS
     assert sorted({key[2:4] for key in rows["films"] if key[:2] == "05"}) == ["01", "02", "03"]
-    phases = [rows[name]["02"][:6] for name in REBUILT]
-    assert phases == ["100104", "100102"]
+    phases = [rows[name]["02"][:6] for name in UNDONE]
+    assert phases == ["100104", "100102", "100101"]
     assert len({len(key) > 20 for key in rows["doubtful"] if key[:2] == "09"}) == 2
 
 
@@ -66,7 +69,7 @@ def test_keyspaces_show_what_they_held(version: str, folder: Path) -> None:
     with siltstone.open(folder, read_only=True) as store:
         assert rows_of(store) == kept(version, ROWS)
         assert content_of_all(store) == kept(version, WHOLE)
-        for name in REBUILT:
+        for name in UNDONE:
             with pytest.raises(objects.RebuildingError):
                 objects.open(store, name)
     with siltstone.open(folder) as store:
@@ -124,6 +127,18 @@ def test_rebuilds_go_on(folder: Path) -> None:
             assert terms[0] == [("old", key) for key in sorted(expected) if key not in odd]
             assert terms[1] == sorted((f"{len(expected[key])}", key) for key in odd)
             assert list(made.check(deep=True)) == []
+
+
+def test_a_restore_goes_on_and_a_backup_is_whole(version: str, folder: Path) -> None:
+    verified = objects.verify_backups(folder / PLACE)
+    assert (verified.generations, verified.damage) == (1, ())
+    with siltstone.open(folder) as store:
+        expected = kept(version, WHOLE)["restored"]
+        assert expected["objects"]
+        for name in ("restoring", "another"):
+            objects.restore(store, name, folder / PLACE, recalc=RECALC)
+            assert content_of(store, name) == expected
+            assert list(objects.open(store, name).check(deep=True)) == []
 
 
 def test_doubtful_objects_are_named_until_they_are_put_again(folder: Path) -> None:
