@@ -18,7 +18,7 @@ import pytest
 import siltstone
 from siltstone import objects
 from siltstone.core.chunk_names import PINS_PREFIX, import_prefix
-from siltstone.core.errors import CorruptDataError, ReadOnlyError, StoreNotFoundError
+from siltstone.core.errors import ClosedError, CorruptDataError, ReadOnlyError, StoreNotFoundError
 from siltstone.objects import CompactionReport
 from siltstone.objects.record_check import headers_of
 from siltstone.objects.records.value_record import ValueKind
@@ -399,9 +399,14 @@ def test_an_owner_that_was_killed_changed_nothing_and_the_next_one_goes_on(
             store.collect()
             store.flush()
     assert not left & imported(folder)
-    for pin in (folder / "chunks" / PINS_PREFIX).glob("*"):
-        pin.unlink()  # it would go by itself, after an hour
+    remove_pins(folder)
     check_nothing_left(folder)
+
+
+def remove_pins(folder: Path) -> None:
+    """What an owner that ended holds would go by itself, after an hour."""
+    for pin in (folder / "chunks" / PINS_PREFIX).glob("*"):
+        pin.unlink()
 
 
 def imported(folder: Path) -> set[Path]:
@@ -456,6 +461,17 @@ def test_a_second_one_is_refused_while_one_runs(folder: Path, local: LocalExecut
     with siltstone.open(folder) as store:
         assert compacted(store, folder, Scripted(local, begin=second))[0].made
     assert refused
+
+
+def test_a_store_that_is_closed_meanwhile_ends_the_job(folder: Path, local: LocalExecutor) -> None:
+    with siltstone.open(folder) as store:
+        before = shown(store)
+        with pytest.raises(ClosedError):
+            compacted(store, folder, Scripted(local, begin=store.close))
+    with siltstone.open(folder) as store:
+        assert shown(store) == before
+    remove_pins(folder)
+    check_nothing_left(folder)
 
 
 def test_workers_that_find_no_store_end_the_job_with_a_word_of_it(
