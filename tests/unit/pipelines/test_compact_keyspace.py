@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -26,6 +27,7 @@ from siltstone.objects.space_names import space_names
 from siltstone.objects.value_segments import RollLimits
 from siltstone.pipelines.compact_keyspace import compact_keyspace
 from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.value_copy_work import DAMAGED
 from siltstone.pipelines.work import FAILED, Executor, Item, ItemOutcome, PipelineError, Work
 from tests.support.pipelines.seen_items import SeenItems
 from tests.support.stores import chunk_path, flip, make_store
@@ -315,6 +317,24 @@ def test_chunks_of_a_task_that_ran_twice_are_named_once_and_the_others_go(
         before = shown(store)
         assert compacted(store, folder, Scripted(local, twice=True))[0].made
         assert shown(store) == before
+    check_nothing_left(folder)
+
+
+def test_what_a_worker_does_not_find_whole_the_owner_writes(
+    folder: Path, filled: Path, tmp_path: Path, local: LocalExecutor
+) -> None:
+    """A chunk may have been merged since the plan; or the worker's disk is bad."""
+    seen = 0
+
+    def half(outcome: ItemOutcome) -> ItemOutcome:
+        nonlocal seen
+        seen += 1
+        return replace(outcome, status=DAMAGED, detail=b"") if seen % 2 else outcome
+
+    with siltstone.open(folder) as store:
+        reports, there = compacted(store, folder, Scripted(local, half)), state(store)
+    assert (reports, there) == compacted_alone(copytree(filled, tmp_path / "alone"))
+    assert seen > 4
     check_nothing_left(folder)
 
 
