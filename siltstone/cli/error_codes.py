@@ -49,6 +49,7 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.CollectionLimitError, ExitCode.CONFLICT),
     (object_errors.KeyspaceExistsError, ExitCode.CONFLICT),
     (object_errors.CompactionBusyError, ExitCode.CONFLICT),
+    (object_errors.RebuildingError, ExitCode.CONFLICT),
     (object_errors.KeyspaceNameError, ExitCode.USAGE),
     (object_errors.ObjectLimitError, ExitCode.USAGE),
     (object_errors.UnsupportedError, ExitCode.USAGE),

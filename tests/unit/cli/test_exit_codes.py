@@ -16,6 +16,7 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.main import run
 from siltstone.core import errors
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
+from siltstone.objects import errors as object_errors
 from tests.support.command import Command
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -151,6 +152,16 @@ def test_every_error_has_a_code() -> None:
         kind = getattr(errors, name)
         if isinstance(kind, type) and issubclass(kind, errors.SiltstoneError):
             assert any(issubclass(kind, known) for known, _ in EXIT_CODES)
+
+
+def test_each_error_of_keyspaces_has_a_code_that_says_more_than_failed() -> None:
+    kinds = [each for each in vars(object_errors).values() if isinstance(each, type)]
+    plain = [
+        each.__name__
+        for each in kinds
+        if issubclass(each, object_errors.ObjectError) and exit_code(each("x")) is ExitCode.FAILED
+    ]
+    assert plain == ["ObjectError"]  # the base, which nothing raises
 
 
 def test_a_narrower_class_stands_before_a_wider_one() -> None:

@@ -145,6 +145,18 @@ def test_a_lost_ledger_is_made_again(photos: Command, folder: Path) -> None:
     assert photos("objects", "rebuild", "none").code == 3
 
 
+def test_a_keyspace_that_is_not_whole_yet_is_busy(photos: Command, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    damaged = objects_in(place)[0]
+    flip(damaged, 100)
+    assert photos("objects", "restore", str(place), "new").code == 6
+    ran = photos("objects", "get", "new", "b", "k0")
+    assert (ran.code, "the same objects restore, goes on" in ran.err) == (4, True)
+    flip(damaged, 100)
+    assert photos("objects", "restore", str(place), "new").code == 0
+    assert photos("objects", "get", "new", "b", "k0").code == 0
+
+
 def test_doubtful_objects_are_named_and_end_with_6(command: Command, tmp_path: Path) -> None:
     folder = store_for_keyspaces(tmp_path)
     places = asyncio.run(made(folder))
