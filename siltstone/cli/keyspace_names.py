@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 import click
 
-from siltstone.objects.space_names import PREFIX
+from siltstone.core.constants import keyspace_of
+from siltstone.core.errors import SegmentNameError
 
 F = TypeVar("F", bound=Callable[..., object])
 _FORCED: Final = f"{__name__}.force"
@@ -26,20 +26,25 @@ force_option: Callable[[F], F] = click.option(
     help="Take what belongs to a keyspace, too; its objects are lost.",
 )
 
-_OF_KEYSPACE: Final = re.compile(re.escape(PREFIX) + r"\{([^{}/]+)\}/.+")
+
+def is_forced() -> bool:
+    """Whether ``--force`` was given to this verb."""
+    return bool(click.get_current_context().meta.get(_FORCED, False))
 
 
 def check_no_keyspace(names: Iterable[str]) -> None:
     """Refuse names of segments and tables that belong to keyspaces, unless ``--force`` was given.
 
     Raises:
-        click.UsageError: one does; it names both.
+        SegmentNameError: one does; it names both. Handles raise it, too; this is before anything
+            is done, or shown by ``--dry-run``.
     """
-    forced = click.get_current_context().meta.get(_FORCED, False)
-    for name in names:
-        found = None if forced else _OF_KEYSPACE.fullmatch(name)
-        if found is not None:
-            raise click.UsageError(
-                f"{name} belongs to the keyspace {found[1]}, whose objects would be lost; "
-                "--force does it all the same"
+    for name in names if not is_forced() else ():
+        keyspace = keyspace_of(name)
+        if keyspace is not None:
+            raise SegmentNameError(
+                "it belongs to a keyspace, whose objects would be lost; --force does it all the "
+                "same",
+                segment=name,
+                keyspace=keyspace,
             )

@@ -12,7 +12,7 @@ from siltstone.cli.byte_text import raw_bytes
 from siltstone.cli.dry_runs import tell_key_removal, tell_range_removal
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.inspect_commands import rows
-from siltstone.cli.keyspace_names import check_no_keyspace, force_option
+from siltstone.cli.keyspace_names import check_no_keyspace, force_option, is_forced
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.name_pattern import NamePattern
 from siltstone.cli.output import bytes_fields, flush_bytes, print_json, say, write_bytes
@@ -169,7 +169,7 @@ def remove_key(
         if dry_run:
             tell_key_removal(store.table(name), raw, as_json=as_json)
             return
-        version = store.table(name).remove(raw)
+        version = store.table(name, force=is_forced()).remove(raw)
     if as_json:
         print_json({"table": name, "version": version})
 
@@ -248,7 +248,9 @@ def clear(
         if dry_run:
             tell_range_removal(store.table(name), first, behind, expected, as_json=as_json)
             return
-        version = store.table(name).remove_range(first, behind, expected=expected)
+        version = store.table(name, force=is_forced()).remove_range(
+            first, behind, expected=expected
+        )
     if as_json:
         print_json({"table": name, "version": version})
 

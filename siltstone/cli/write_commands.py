@@ -9,7 +9,7 @@ import click
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.dry_runs import tell_removals, tell_truncation
 from siltstone.cli.interrupts import tells_done
-from siltstone.cli.keyspace_names import check_no_keyspace, force_option
+from siltstone.cli.keyspace_names import check_no_keyspace, force_option, is_forced
 from siltstone.cli.output import print_json, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
@@ -174,7 +174,7 @@ def truncate(
     """Drop the bytes of SEGMENT below OFFSET, for ever."""
     check_no_keyspace([segment])
     with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
-        target = store.segment(segment)
+        target = store.segment(segment, force=is_forced())
         if dry_run:
             tell_truncation(target.info(), offset, as_json=as_json)
             return
@@ -233,7 +233,7 @@ def remove(
             tell_removals(session, store, segments, as_json=as_json)
             return
         for name in segments:
-            store.segment(name).delete()
+            store.segment(name, force=is_forced()).delete()
             done(name)
             if as_json:
                 print_json({"removed": name})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
 
 from siltstone.core.errors import SegmentNameError
@@ -41,6 +42,11 @@ LINEAGE_BYTES = 16
 SEGMENT_NAME_BYTES_MAX = 1_024
 RESERVED_PREFIX = "_system/"
 
+KEYSPACES_PREFIX: Final = "objects/"
+"""With this begin the names of what belongs to keyspaces."""
+
+_OF_KEYSPACE: Final = re.compile(re.escape(KEYSPACES_PREFIX) + r"\{([^{}/]+)\}/.+", re.DOTALL)
+
 FORMAT_NUMBER = 1
 """Number of the whole store's format, in ``system/store``."""
 
@@ -68,6 +74,14 @@ def check_segment_name(name: str) -> str:
     if name.startswith(RESERVED_PREFIX):
         raise SegmentNameError("name is reserved", segment=repr(name))
     return name
+
+
+def keyspace_of(name: str) -> str | None:
+    """Return the keyspace to which a segment or table of this name belongs; ``None`` for others."""
+    if not name.startswith(KEYSPACES_PREFIX):
+        return None
+    found = _OF_KEYSPACE.fullmatch(name)
+    return None if found is None else found[1]
 
 
 def container_of(name: str, container_count: int) -> int:

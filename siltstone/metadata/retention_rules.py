@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from siltstone.core.constants import keyspace_of
 from siltstone.core.records.keys import METADATA_TABLE, RowKind, retention_of
 from siltstone.core.records.retention_row import (
     RetentionRow,
@@ -30,7 +31,12 @@ class RetentionRules:
         self._lengths = sorted({len(prefix) for prefix in self._prefixes}, reverse=True)
 
     def rule_of(self, name: str) -> RetentionRow | None:
-        """The rule that is in force for the segment of this name."""
+        """The rule that is in force for the segment of this name.
+
+        None is for those of keyspaces: their oldest bytes are values like all others.
+        """
+        if keyspace_of(name) is not None:
+            return None
         own = self._own.get(name)
         if own is not None:
             return own

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+from siltstone.core.constants import KEYSPACES_PREFIX
 from siltstone.core.errors import TableNotFoundError
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.changes import STANDARD, name_bytes
@@ -17,7 +18,7 @@ from siltstone.objects.records.space_rows import ENTRY_TAG, HeadOnly, Space, Str
 from siltstone.objects.restore_space import restore_space
 from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.space_check import SpaceCheck
-from siltstone.objects.space_names import PREFIX, name_in, space_names
+from siltstone.objects.space_names import name_in, space_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,7 +184,7 @@ async def restore_async(
 
 async def names_async(store: AsyncStore) -> AsyncIterator[str]:
     """Yield the names of the keyspaces of an open store, in the order of their bytes."""
-    async for table in store.list_tables(PREFIX):
+    async for table in store.list_tables(KEYSPACES_PREFIX):
         name = name_in(table)
         # Tables stay where keyspaces were removed, or made by half.
         if name is not None and await store.table(table).get(SPACE) is not None:

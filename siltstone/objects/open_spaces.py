@@ -23,7 +23,7 @@ from siltstone.objects.value_log import ValueLog
 from siltstone.objects.value_segments import RollLimits
 from siltstone.objects.value_tasks import delete_unnamed
 from siltstone.store.own_settings import keyspace_settings, metrics_of
-from siltstone.store.system_table import close_before
+from siltstone.store.system_table import close_before, for_keyspaces
 
 if TYPE_CHECKING:
     from siltstone.objects.records.space_rows import Space
@@ -51,6 +51,7 @@ def _forget(space: OpenSpace) -> None:
 
 async def new_space(store: AsyncStore, names: SpaceNames, space: Space) -> None:
     """Make a keyspace. Raises what ``make_space`` raises."""
+    store = for_keyspaces(store)
     async with _open.setdefault(store, _OpenSpaces()).lock:
         await make_space(store, names, space)
 
@@ -65,6 +66,7 @@ async def destroy_space(store: AsyncStore, names: SpaceNames) -> RemovedKeyspace
     """
     if store.read_only:
         raise ReadOnlyError("the store was opened read-only", keyspace=names.name)
+    store = for_keyspaces(store)
     opened = _open.setdefault(store, _OpenSpaces())
     async with opened.lock:
         space = opened.spaces.get(names.name)
@@ -79,6 +81,7 @@ def snapshots_of(store: AsyncStore, names: SpaceNames) -> LedgerSnapshots:
 
     Where the keyspace is open in this store, it keeps the value segments that they need.
     """
+    store = for_keyspaces(store)
     space = _open.setdefault(store, _OpenSpaces()).spaces.get(names.name)
     return LedgerSnapshots(store.table(names.ledger)) if space is None else space.parts.snapshots
 
@@ -86,6 +89,7 @@ def snapshots_of(store: AsyncStore, names: SpaceNames) -> LedgerSnapshots:
 @asynccontextmanager
 async def space_closed(store: AsyncStore, names: SpaceNames) -> AsyncIterator[None]:
     """Close a keyspace of a store, and keep it from being opened until the end of the block."""
+    store = for_keyspaces(store)
     opened = _open.setdefault(store, _OpenSpaces())
     async with opened.lock:
         space = opened.spaces.get(names.name)
@@ -111,6 +115,7 @@ async def open_space(
 
     Raises what ``find_space`` raises.
     """
+    store = for_keyspaces(store)
     opened = _open.setdefault(store, _OpenSpaces())
     async with opened.lock:
         space = opened.spaces.get(names.name)

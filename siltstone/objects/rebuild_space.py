@@ -12,6 +12,7 @@ from siltstone.objects.open_spaces import space_closed
 from siltstone.objects.rebuild_plan import Recalc, check_recalc
 from siltstone.objects.rebuild_report import RebuildReport
 from siltstone.objects.rebuild_start import begin_rebuild, space_to_rebuild
+from siltstone.store.system_table import for_keyspaces
 
 if TYPE_CHECKING:
     from siltstone.objects.records.space_rows import Strategy
@@ -41,6 +42,7 @@ async def rebuild_space(
     """
     if store.read_only:
         raise ReadOnlyError("the store was opened read-only", keyspace=names.name)
+    store = for_keyspaces(store)
     space = await space_to_rebuild(store, names, tags)
     if space.head_only is not None:
         raise UnsupportedError(

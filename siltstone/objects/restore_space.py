@@ -50,6 +50,7 @@ from siltstone.objects.space_place import SpacePlace, one_space, spaces_in
 from siltstone.objects.value_segments import active_row
 from siltstone.store.handles.import_writer import ImportWriter
 from siltstone.store.own_target import own_target
+from siltstone.store.system_table import for_keyspaces
 
 if TYPE_CHECKING:
     from siltstone.container.models.imports import ImportTicket
@@ -73,6 +74,7 @@ async def restore_space(
     """Make a keyspace of a backup. See ``restore_async``."""
     if store.read_only:
         raise ReadOnlyError("the store was opened read-only", keyspace=names.name)
+    store = for_keyspaces(store)
     run = partial(store.environment.run_blocking, _POOL)
     stack = ExitStack()
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from siltstone.core.constants import KEYSPACES_PREFIX
 from siltstone.objects.errors import KeyspaceNameError
 
-PREFIX: Final = "objects/"
 NAME_BYTES_MAX: Final = 200
 
 FATE_ATTRIBUTE: Final = "siltstone.keyspace"
@@ -45,7 +45,7 @@ class SpaceNames:
     @property
     def prefix(self) -> str:
         """What the names of its table and of all of its segments begin with."""
-        return f"{PREFIX}{{{self.name}}}/"
+        return f"{KEYSPACES_PREFIX}{{{self.name}}}/"
 
     @property
     def ledger(self) -> str:
@@ -108,6 +108,6 @@ def space_names(name: str) -> SpaceNames:
 
 def name_in(ledger: str) -> str | None:
     """Return the name of the keyspace whose table this is; ``None`` if it is none's."""
-    if ledger.startswith(f"{PREFIX}{{") and ledger.endswith("}/ledger"):
-        return ledger[len(PREFIX) + 1 : -len("}/ledger")]
+    if ledger.startswith(f"{KEYSPACES_PREFIX}{{") and ledger.endswith("}/ledger"):
+        return ledger[len(KEYSPACES_PREFIX) + 1 : -len("}/ledger")]
     return None

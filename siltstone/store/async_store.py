@@ -61,6 +61,7 @@ from siltstone.store.handles.async_segment import AsyncSegment
 from siltstone.store.handles.async_table import AsyncTable
 from siltstone.store.handles.container_slot import ContainerSlot, all_slots
 from siltstone.store.handles.merged_list import PAGE_COUNT, NextPage, merged
+from siltstone.store.handles.protected_handles import check_unowned, segment_handle, table_handle
 from siltstone.store.handles.stand_ins import refusing_container
 from siltstone.store.handles.unpicklable import LivingHandle
 from siltstone.store.reopener import Opener, Reopening
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from siltstone.container.models.garbage import GarbageStatus, SweepFinding
 
 LIFETIME: Final = timedelta(days=1)
-
 ROWS_PAGE = 1_000
 T = TypeVar("T")
 
@@ -125,6 +125,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
         self._closing = WholeClose()
         self._users: WeakSet[AsyncClosing] = WeakSet()
         self._watching: asyncio.Task[None] | None = None
+        self._for_keyspaces: AsyncStore | None = None
         if not read_only:
             # It outlives the call that opens the store, so no task group can hold it; close() ends
             # it.
@@ -209,14 +210,13 @@ class AsyncStore(LivingHandle, AsyncClosing):
             if self._closes is not None:
                 await off_loop(self._closes.close)
 
-    def segment(self, name: str) -> AsyncSegment:
+    def segment(self, name: str, *, force: bool = False) -> AsyncSegment:
         """Return a handle to a segment, which need not exist. Does no I/O.
 
-        Raises:
-            SegmentNameError: no segment can have this name.
+        Without ``force`` verbs that would change what belongs to a keyspace raise
+        ``SegmentNameError``, which this does for a name that no segment can have.
         """
-        slot = self._slots[self.container_index(name)]
-        return AsyncSegment(self, slot, name)
+        return segment_handle(self, self._slot_of(name), name, force=force)
 
     async def create(
         self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
@@ -232,9 +232,9 @@ class AsyncStore(LivingHandle, AsyncClosing):
         Raises:
             SegmentExistsError: it exists, and ``exist_ok`` is false.
             AttributeLimitError: too many attributes, or too long ones.
-            SegmentNameError: no segment can have this name.
+            SegmentNameError: no segment can have this name, or a keyspace's can.
         """
-        slot = self._slot_of(name)
+        slot = self._slot_of(name, changes=True)
         await slot.container.make(name, exist_ok=exist_ok, attributes=attributes)
         return AsyncSegment(self, slot, name)
 
@@ -259,9 +259,9 @@ class AsyncStore(LivingHandle, AsyncClosing):
             return found
         return (info async for info in found if where.items() <= info.attributes.items())
 
-    def table(self, name: str) -> AsyncTable:
-        """Return a handle to a table, which need not exist. Does no I/O."""
-        return AsyncTable(self._slots[self.container_index(name)], name)
+    def table(self, name: str, *, force: bool = False) -> AsyncTable:
+        """Return a handle to a table, which need not exist. Does no I/O. See ``segment``."""
+        return table_handle(self._slot_of(name), name, force=force)
 
     async def create_table(self, name: str, *, exist_ok: bool = False) -> AsyncTable:
         """Create a table, durably, and return a handle to it.
@@ -270,7 +270,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
             TableExistsError: it exists, and ``exist_ok`` is false.
         """
         table = self.table(name)
-        await self._slot_of(name).container.create_table(name, exist_ok=exist_ok)
+        await self._slot_of(name, changes=True).container.create_table(name, exist_ok=exist_ok)
         return table
 
     def list_tables(self, prefix: str = "") -> AsyncIterator[str]:
@@ -291,8 +291,11 @@ class AsyncStore(LivingHandle, AsyncClosing):
             ConditionFailedError: a condition does not hold; nothing was done.
             SeveralContainersError: the names belong to several containers; give them one ``{tag}``.
             AppendTooLargeError: the commit does not fit in one frame of the log.
+            SegmentNameError: an operation is about what belongs to a keyspace.
         """
         names = [name_of(part) for part in (*operations, *conditions)]
+        for name in set(names[: len(operations)]):
+            self.check_changeable(name)
         slot = self._slots[common_container(names, len(self._slots))]
         return await slot.container.commit(
             [plain_operation(part) for part in operations],
@@ -528,9 +531,9 @@ class AsyncStore(LivingHandle, AsyncClosing):
         Raises:
             ValueError: a name or the lifetime is out of range.
             ImportSessionError: the session of this name is for another adoption.
-            SegmentNameError: no segment can have this name.
+            SegmentNameError: no segment can have this name, or a keyspace's can.
         """
-        slot = self._slots[self.container_index(segment)]
+        slot = self._slot_of(segment, changes=True)
         ticket = await slot.container.imports.open(
             name, lifetime_s=lifetime.total_seconds(), adoption=adoption
         )
@@ -570,7 +573,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
 
         But for the last, nothing was done, and the session is as it was.
         """
-        found = {output.segment: self.container_index(output.segment) for output in outputs}
+        found = {each.segment: self._slot_of(each.segment, changes=True).index for each in outputs}
         if set(found.values()) - {ticket.container}:
             raise SeveralContainersError({f"session {ticket.name}": ticket.container, **found})
         imports = self._slots[ticket.container].container.imports
@@ -742,7 +745,13 @@ class AsyncStore(LivingHandle, AsyncClosing):
         """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""
         return container_of(check_segment_name(name), len(self._slots))
 
-    def _slot_of(self, name: str) -> ContainerSlot:
+    def check_changeable(self, name: str) -> None:
+        """Raise ``SegmentNameError`` for what belongs to a keyspace, and for what is no name."""
+        check_unowned(check_segment_name(name))
+
+    def _slot_of(self, name: str, *, changes: bool = False) -> ContainerSlot:
+        if changes:
+            self.check_changeable(name)
         return self._slots[self.container_index(name)]
 
     def refuse_after_fork(self) -> None:

@@ -10,6 +10,7 @@ from siltstone.core.constants import check_segment_name
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.store.handles.arguments import check_offset, check_seconds
+from siltstone.store.handles.protected_handles import check_unowned
 from siltstone.store.settings.units import TIME_MAX_S
 
 if TYPE_CHECKING:
@@ -28,11 +29,14 @@ def retention_row(
     """Return the rule that is meant.
 
     Raises:
-        SegmentNameError: no segment has such a name, or begins with it.
+        SegmentNameError: no segment has such a name, or begins with it; or a limit is for what
+            belongs to a keyspace.
         ValueError, TypeError: a limit that cannot be.
     """
     if not (prefix and name == ""):
         check_segment_name(name)
+    if bytes_max is not None or age_max is not None:
+        check_unowned(f"{name}*" if prefix else name)
     if bytes_max is not None:
         bytes_max = check_offset(bytes_max, what="bytes_max")
     return RetentionRow(

@@ -113,9 +113,12 @@ class Store(LivingHandle, Closing):
         """Close, and begin no flush."""
         self.close(flush="never")
 
-    def segment(self, name: str) -> Segment:
-        """Return a handle to a segment, which need not exist. Does no I/O."""
-        return Segment(self._loop, self._store.segment(name))
+    def segment(self, name: str, *, force: bool = False) -> Segment:
+        """Return a handle to a segment, which need not exist. Does no I/O.
+
+        ``force`` is that of ``AsyncStore.segment``.
+        """
+        return Segment(self._loop, self._store.segment(name, force=force))
 
     def create(
         self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
@@ -133,9 +136,9 @@ class Store(LivingHandle, Closing):
         """
         return self._loop.iterate(lambda: self._store.list(prefix, where=where))
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str, *, force: bool = False) -> Table:
         """Return a handle to a table, which need not exist. Does no I/O."""
-        return Table(self._loop, self._store.table(name))
+        return Table(self._loop, self._store.table(name, force=force))
 
     def create_table(self, name: str, *, exist_ok: bool = False) -> Table:
         """Create a table, durably, and return a handle to it."""

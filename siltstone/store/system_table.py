@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, cast
 
 from siltstone.container.models.health import HealthState
 from siltstone.core.closed_on_exit import AsyncClosing
-from siltstone.core.constants import container_of
+from siltstone.core.constants import check_segment_name, container_of
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.async_table import AsyncTable
 
 if TYPE_CHECKING:
     from siltstone.container.reader.read_container import ReadContainer
+    from siltstone.store.handles.async_segment import AsyncSegment
     from siltstone.store.handles.container_slot import Remark
 
 
@@ -44,6 +45,36 @@ def tell_health(store: AsyncStore, name: str, remark: Remark) -> Callable[[], No
     remarks = store._slots[store.container_index(name)].remarks
     remarks.add(remark)
     return partial(remarks.discard, remark)
+
+
+class KeyspacesStore(AsyncStore):
+    """An open store as those use it to whom keyspaces belong; it shares all that the store has."""
+
+    def __init__(self, store: AsyncStore) -> None:
+        self.__dict__ = store.__dict__
+
+    def segment(self, name: str, *, force: bool = True) -> AsyncSegment:
+        """See ``AsyncStore.segment``."""
+        return super().segment(name, force=force)
+
+    def table(self, name: str, *, force: bool = True) -> AsyncTable:
+        """See ``AsyncStore.table``."""
+        return super().table(name, force=force)
+
+    def check_changeable(self, name: str) -> None:
+        """Raise ``SegmentNameError`` for what is no name. Hides that of ``AsyncStore``."""
+        check_segment_name(name)
+
+
+def for_keyspaces(store: AsyncStore) -> KeyspacesStore:
+    """Return an open store as those use it to whom keyspaces belong: always the same object."""
+    if isinstance(store, KeyspacesStore):
+        return store
+    if store._for_keyspaces is None:
+        store._for_keyspaces = KeyspacesStore(store)
+    found = store._for_keyspaces
+    assert isinstance(found, KeyspacesStore), "it is made here"
+    return found
 
 
 class SystemTable:

@@ -181,7 +181,7 @@ async def some_objects(life: RebuildLife) -> None:
 
 async def no_ledger(life: RebuildLife) -> None:
     await some_objects(life)
-    await life.life.process.store.table(NAMES.ledger).remove_range()
+    await life.life.process.store.table(NAMES.ledger, force=True).remove_range()
 
 
 async def a_backup(life: RebuildLife) -> None:

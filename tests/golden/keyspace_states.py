@@ -25,6 +25,8 @@ from siltstone.objects.records.space_rows import ValueStatus, decode_manifest_ro
 from siltstone.objects.space_names import SpaceNames
 from siltstone.objects.value_segments import RollLimits, ValueSegments
 from siltstone.store.async_store import AsyncStore
+from siltstone.store.store import parts_of
+from siltstone.store.system_table import for_keyspaces
 from tests.golden.keyspace_store import made_at, shown_object, wait_until
 from tests.support.stores import chunk_path, flip
 
@@ -134,10 +136,12 @@ def _leave_undone(store: siltstone.Store, place: Path) -> None:
     films, names = objects.open(store, "films"), SpaceNames("films")
     films.delete("2026", "large")
     films.put("2026", "large", bytes(range(255)) * 20, metadata=b"live again")
-    store.table(names.ledger).put(
+    store.table(names.ledger, force=True).put(
         large_key(LargeStatus.UPLOADING, UPLOADING), encode_large_row(LargeRow())
     )
-    store.create(names.large_segment(UPLOADING)).append(b"the beginning of a stream")
+    loop, inner = parts_of(store)
+    upload = loop.run(for_keyspaces(inner).create(names.large_segment(UPLOADING))).name
+    store.segment(upload, force=True).append(b"the beginning of a stream")
     with patch.object(ValueSegments, "_write_footer", _never):
         for number in range(12):
             films.put("2026", f"late{number}", b"late")

@@ -21,6 +21,7 @@ from siltstone.migration.salvage.piece_reads import read_piece
 from siltstone.migration.salvage.report import SalvagedSegment, SalvagedTable, SalvageTarget
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.async_segment import AsyncSegment
+from siltstone.store.system_table import for_keyspaces
 
 PARALLEL = 16
 """Segments that are written at a time: each append waits for its frame."""
@@ -52,6 +53,7 @@ async def bring(
         SegmentExistsError: there is a segment of such a name that is not of this plan.
         CorruptDataError: chunks changed meanwhile.
     """
+    store = for_keyspaces(store)  # of theirs, too: a rebuild makes keyspaces of them
     work = [(segment, target) for segment in segments for target in segment.targets]
     written = 0
     for begin in range(0, len(work), PARALLEL):

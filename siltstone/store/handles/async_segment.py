@@ -11,7 +11,6 @@ from siltstone.container.reads.same_segment import same_segment
 from siltstone.core.environment import Pool
 from siltstone.segments.page_cache_reads import NEAR_BYTES_MAX
 from siltstone.store.handles.arguments import (
-    SeveralContainersError,
     check_offset,
     check_range,
     check_stream,
@@ -304,6 +303,7 @@ class AsyncSegment(Handle):
             SeveralContainersError: the new name belongs to another container.
             SegmentNameError: no segment can have the new name.
         """
+        self._store.check_changeable(new_name)
         renamed = self._store.segment(new_name)
         common_container([self._name, new_name], self._store.container_count)
         await self._container.rename(self._name, new_name)
@@ -374,9 +374,8 @@ class AsyncSegment(Handle):
             SeveralContainersError: the two are in different containers.
         """
         name = source.name if isinstance(source, AsyncSegment) else source
-        index = self._store.container_index(name)
-        if index != self._slot.index:
-            raise SeveralContainersError({self._name: self._slot.index, name: index})
+        self._store.check_changeable(name)
+        common_container([self._name, name], self._store.container_count)
         return await self._container.concat(self._name, name)
 
     async def delete(self) -> None:

@@ -181,7 +181,7 @@ class CompactionLife:
         rows = await raw_rows(store, NAMES)
         self.held.clear()
         if lost:
-            await store.table(NAMES.ledger).remove_range()
+            await store.table(NAMES.ledger, force=True).remove_range()
         report = await rebuild_space(store, NAMES, TAGS if lost else None, {})
         assert (report.doubtful, report.unnamed, report.unknown) == ((), 0, ())
         left = (MANIFEST, TASK) if lost else ()

@@ -14,6 +14,7 @@ from siltstone.objects.records.space_rows import Space, Strategy
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_setup import make_space
 from siltstone.objects.value_segments import RollLimits
+from siltstone.store.system_table import for_keyspaces
 from tests.support.stores import make_store
 
 NAME = "small"
@@ -28,6 +29,7 @@ def store_for_keyspaces(folder: Path) -> Path:
 async def small_space(store: siltstone.AsyncStore, limits: RollLimits = LIMITS) -> OpenSpace:
     """The keyspace of these tests, made if it is not there. Its tag ``log`` retains."""
     names = space_names(NAME)
+    store = for_keyspaces(store)
     if names.ledger not in [name async for name in store.list_tables(names.ledger)]:
         tags = {"o": Strategy.RECOVR, "log": Strategy.RETAIN}
         await make_space(store, names, Space(tags=tags))
@@ -38,10 +40,10 @@ async def small_space(store: siltstone.AsyncStore, limits: RollLimits = LIMITS) 
 async def small_keyspace(
     folder: Path, limits: RollLimits = LIMITS
 ) -> AsyncIterator[tuple[siltstone.AsyncStore, AsyncKeyspace, OpenSpace]]:
-    """Open the store and the keyspace in it."""
+    """Open the store, as one that may change what keyspaces have, and the keyspace in it."""
     async with await siltstone.open_async(folder) as store:
         space = await small_space(store, limits)
-        yield store, AsyncKeyspace(space), space
+        yield for_keyspaces(store), AsyncKeyspace(space), space
 
 
 async def values_of(keyspace: AsyncKeyspace, bucket: str = "b") -> dict[str, bytes]:

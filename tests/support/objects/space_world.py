@@ -20,6 +20,7 @@ from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.container_slot import ContainerSlot
 from siltstone.store.handles.stand_ins import read_only_container
 from siltstone.store.settings.objects_section import ObjectsSection
+from siltstone.store.system_table import for_keyspaces
 from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from tests.support import inside
 from tests.support.container.container_world import Owner, World
@@ -117,7 +118,8 @@ async def open_owner(
     parts = StoreParts(world, f"process {world.owners}", index, plan or FaultPlan())
     container = await parts.open_owner(0, takeover=takeover)
     slot = ContainerSlot(0, container, container.epoch)
-    return Opened(world, parts, AsyncStore(parts, [slot], read_only=False, closes=None))
+    store = AsyncStore(parts, [slot], read_only=False, closes=None)
+    return Opened(world, parts, for_keyspaces(store))
 
 
 async def open_reader(world: World) -> Opened:
@@ -125,4 +127,5 @@ async def open_reader(world: World) -> Opened:
     parts = StoreParts(world, f"process {world.owners}", "none", FaultPlan())
     reader = await world.open_reader()
     slot = ContainerSlot(0, read_only_container(reader), reader.stats().epoch)
-    return Opened(world, parts, AsyncStore(parts, [slot], read_only=True, closes=None))
+    store = AsyncStore(parts, [slot], read_only=True, closes=None)
+    return Opened(world, parts, for_keyspaces(store))

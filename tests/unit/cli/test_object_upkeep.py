@@ -11,7 +11,6 @@ import pytest
 
 import siltstone
 from siltstone import objects
-from siltstone.container.models.segments import RemoveRange
 from siltstone.objects.records.keys import STATE, IndexEntry, ObjectKey, index_keys
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.space_names import space_names
@@ -111,9 +110,9 @@ def test_a_whole_keyspace_has_no_findings(small: Command) -> None:
 
 def test_damage_is_told_with_the_object_and_ends_with_6(small: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
-        segment = store.segment(NAMES.value_segment(6))
+        segment = store.segment(NAMES.value_segment(6), force=True)
         (chunk,) = segment.chunks()
-        table = store.table(NAMES.ledger)
+        table = store.table(NAMES.ledger, force=True)
         (row,) = index_keys(ObjectKey(b"o", b"b", b"k3"), [IndexEntry(b"f", b"t")])
         table.remove(row)
     flip(chunk_path(folder, chunk.chunk), chunk.chunk_offset + 30)
@@ -134,7 +133,7 @@ def test_a_keyspace_that_does_not_open_is_checked_and_destroyed(
     small: Command, folder: Path
 ) -> None:
     with siltstone.open(folder) as store:
-        store.table(NAMES.ledger).remove(STATE)
+        store.table(NAMES.ledger, force=True).remove(STATE)
     ran = small("objects", "stat", NAME)
     assert (ran.code, "check --deep" in ran.err) == (6, True)
     assert small("objects", "check").code == 6
@@ -166,7 +165,7 @@ def test_a_destroy_asks_first(small: Command, monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_interrupted_destroy_is_ended_by_the_next_one(small: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
-        store.commit([RemoveRange(NAMES.ledger)])
+        store.table(NAMES.ledger, force=True).remove_range()
     assert small("objects", "ls").out == ""
     assert small("objects", "stat", NAME).code == 3
     ran = small("objects", "destroy", NAME, "--dry-run")

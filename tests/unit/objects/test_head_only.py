@@ -291,7 +291,7 @@ def test_entries_whose_keyspace_lost_its_own_row_stay(
     store: siltstone.Store, entries: objects.Keyspace, *, damaged: bool
 ) -> None:
     entries.mput([("add", "b", str(number), "s", b"v") for number in range(3)])
-    table = store.table(space_names(entries.name).ledger)
+    table = store.table(space_names(entries.name).ledger, force=True)
     if damaged:
         table.put(SPACE, b"\x02")
     else:

@@ -89,7 +89,7 @@ def test_a_value_segment_that_is_gone_loses_its_values(folder: Path) -> None:
     """An active one keeps the keyspace from opening; one that is gone meanwhile is told by get."""
     with siltstone.open(folder) as store:
         photos = objects.open(store, "photos")
-        segment = store.segment(NAMES.value_segment(1))
+        segment = store.segment(NAMES.value_segment(1), force=True)
         segment.seal()
         segment.delete()
         assert photos.head("b", "k3") is not None

@@ -53,7 +53,8 @@ async def test_another_index_than_that_of_the_record_is_damage_where_no_function
     async with await siltstone.open_async(store_for_keyspaces(tmp_path)) as store:
         keyspace = await objects.create_async(store, "again", tags={"o": "recovr"})
         await keyspace.put("b", "k", b"value")
-        table, key = store.table(space_names("again").ledger), ObjectKey(b"o", b"b", b"k")
+        table = store.table(space_names("again").ledger, force=True)
+        key = ObjectKey(b"o", b"b", b"k")
         row = await table.get(head_key(key))
         assert row is not None
         other = (IndexEntry(b"f", b"t"),)

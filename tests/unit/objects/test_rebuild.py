@@ -67,7 +67,7 @@ async def compacted(keyspace: AsyncKeyspace, space: OpenSpace, store: siltstone.
 
 async def lose_ledger(store: siltstone.AsyncStore) -> None:
     """Let all rows be gone."""
-    await store.table(space_names(NAME).ledger).remove_range()
+    await store.table(space_names(NAME).ledger, force=True).remove_range()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -462,7 +462,7 @@ async def test_doubtful_objects_are_no_damage_and_a_rebuild_that_was_not_ended_i
         names = {each[1].rpartition("key=")[2] for each in told if "doubtful" in each[2]}
         assert names == doubtful
         assert [each for each in told if each[2].startswith("it has a record")] == []
-        table = store.table(f"objects/{{{NAME}}}/ledger")
+        table = store.table(f"objects/{{{NAME}}}/ledger", force=True)
         row = await table.get(keys.STATE)
         assert row is not None
         state = decode_state(row.value, where="state")

@@ -13,6 +13,7 @@ from siltstone import objects
 from siltstone.container.models.segments import RemoveRange
 from siltstone.objects.space_names import space_names
 from siltstone.objects.space_removal import remove_space
+from siltstone.store.system_table import for_keyspaces
 from tests.support.objects.rebuilt import all_sealed
 from tests.support.objects.small_segments import NAME, small_keyspace, store_for_keyspaces
 from tests.support.objects.space_check import look
@@ -103,7 +104,7 @@ async def test_what_an_interrupted_one_left_is_removed(tmp_path: Path, then: str
     async with await siltstone.open_async(folder) as store:
         found = [info.name async for info in store.list(NAMES.prefix)]
         with pytest.raises(StoppedError):
-            await remove_space(cast("siltstone.AsyncStore", Stopping(store)), NAMES)
+            await remove_space(cast("siltstone.AsyncStore", Stopping(for_keyspaces(store))), NAMES)
         assert len([info async for info in store.list(NAMES.prefix)]) == len(found) - 1
     async with await siltstone.open_async(folder) as store:
         assert [name async for name in objects.names_async(store)] == []
