@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from siltstone.cli.object_names import (
     name_fields,
     raw_or_none,
 )
-from siltstone.cli.output import print_json, say
+from siltstone.cli.output import print_json, say, share_bar
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import (
     Session,
@@ -29,7 +29,7 @@ from siltstone.cli.session import (
 )
 
 if TYPE_CHECKING:
-    from siltstone.objects import Difference, SyncReport
+    from siltstone.objects import Difference, Keyspace, SyncReport
     from siltstone.objects.sync import Preference
     from siltstone.store.store import Store
 
@@ -87,9 +87,13 @@ def diff(
     which = _range(given)
     there = replace(session, store=other, recover=None)
     count = 0
-    with session.open_reader() as left, there.open_reader() as right:
-        ours = objects.open(left, keyspace)
-        differences = ours.differences(objects.open(right, name or keyspace), **which)
+    with (
+        session.open_reader() as left,
+        there.open_reader() as right,
+        share_bar("compare", shown=not session.quiet) as advance,
+    ):
+        theirs = objects.open(right, name or keyspace)
+        differences = objects.open(left, keyspace).differences(theirs, **which, progress=advance)
         for found in differences:
             count += 1
             _tell_difference(found, as_json=as_json)
@@ -132,6 +136,11 @@ def _tell_difference(found: Difference, *, as_json: bool) -> None:
     is_flag=True,
     help="Only the side that is not preferred is changed; the store of the other is not claimed.",
 )
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Read every value of what is changed before, so that lost ones are copied, too.",
+)
 @click.option("--dry-run", is_flag=True, help="Only count; claims and changes nothing.")
 @takeover_option
 @json_option
@@ -168,8 +177,12 @@ def sync(
             objects.open(store, each)
             for store, each in zip(stores, (keyspace, name or keyspace), strict=True)
         )
-        bucket = which.pop("bucket")
-        report = left.sync(right, bucket, prefer=prefer, deletes=deletes, dry_run=dry_run, **which)
+        if given["deep"]:
+            _find_lost(session, {"left": left, "right": right}, claimed)
+        with share_bar("sync", shown=not session.quiet) as advance:
+            report = left.sync(
+                right, prefer=prefer, deletes=deletes, dry_run=dry_run, progress=advance, **which
+            )
     if dry_run and one_way:
         to_left, to_right = report.copied_to_left, report.copied_to_right
         if prefer == "left":
@@ -179,6 +192,14 @@ def sync(
     _tell_sync(report, dry_run=dry_run, as_json=as_json)
     if report.too_long or report.lost:
         raise click.exceptions.Exit(ExitCode.DAMAGE if report.lost else ExitCode.FAILED)
+
+
+def _find_lost(session: Session, keyspaces: Mapping[str, Keyspace], changed: set[str]) -> None:
+    """Read all values of the sides that are changed; what is lost is known to the sync then."""
+    for side in sorted(changed):
+        with share_bar(f"read {side}", shown=not session.quiet) as advance:
+            for _ in keyspaces[side].check(deep=True, progress=advance):
+                pass  # it is told by the verb check
 
 
 @contextmanager
@@ -217,6 +238,7 @@ def _tell_sync(report: SyncReport, *, dry_run: bool, as_json: bool) -> None:
         "copied_to_right": report.copied_to_right,
         "removed_from_left": report.removed_from_left,
         "removed_from_right": report.removed_from_right,
+        "repaired": report.repaired,
         "changed": report.changed,
         "lost": report.lost,
         "left_out": report.left_out,
@@ -232,5 +254,5 @@ def _tell_sync(report: SyncReport, *, dry_run: bool, as_json: bool) -> None:
     for tag, bucket, key in report.too_long_names:
         say(f"too long for the other side: bucket={bucket} key={key} tag={tag}")
     facts = [f"{count:,} {label.replace('_', ' ')}" for label, count in counts.items() if count]
-    text = ", ".join(facts[:-1]) if report.differences else "both are the same"
-    say(f"would be: {text}" if dry_run and report.differences else text)
+    text = ", ".join(facts[:-1]) or "both are the same"
+    say(f"would be: {text}" if dry_run and facts[:-1] else text)

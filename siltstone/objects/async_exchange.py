@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from siltstone.objects.changes import STANDARD, Name
-from siltstone.objects.comparison import Comparison, CountedSide
+from siltstone.objects.comparison import Comparison, CountedSide, Share, no_share
 from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.folds import head_range
 from siltstone.objects.object_views import ObjectHead
@@ -87,19 +87,21 @@ class AsyncDifferences:
 
     Args:
         begin: begins a comparison.
+        progress: told how much is done, from 0 to 1.
 
     Attributes:
         exchanged_bytes: what the newest iteration took from the other keyspace, and told it.
     """
 
-    def __init__(self, begin: Begin) -> None:
+    def __init__(self, begin: Begin, progress: Share = no_share) -> None:
         self._begin = begin
+        self._progress = progress
         self.exchanged_bytes = 0
 
     async def __aiter__(self) -> AsyncIterator[Difference]:
         self.exchanged_bytes = 0
         async with self._begin() as sides:
-            async for page in Comparison(*sides).pages():
+            async for page in Comparison(*sides, self._progress).pages():
                 self.exchanged_bytes = sides.right.exchanged_bytes
                 for found in page:
                     key, where = decode_head_key(found.row_key), found.row_key.hex()
@@ -126,6 +128,7 @@ class AsyncExchange:
         tag: str | None = None,
         start: Name | None = None,
         end: Name | None = None,
+        progress: Share = no_share,
     ) -> AsyncDifferences:
         """Return an asynchronous iterable of the objects that differ, in the order of their keys.
 
@@ -140,6 +143,8 @@ class AsyncExchange:
                 means ``o``, or the one tag of a keyspace of heads only.
             start: the first key of the bucket.
             end: the key after the last.
+            progress: told how much is done, from 0 to 1, on the store's loop. It begins after both
+                went through their heads.
 
         Raises:
             ObjectLimitError: a name is too long.
@@ -150,7 +155,7 @@ class AsyncExchange:
             ClosedError: a store was closed.
         """
         which = range_of(self._space.parts, other._space.parts, bucket, tag, start, end)
-        return AsyncDifferences(lambda: self.sides(which, other._space))
+        return AsyncDifferences(lambda: self.sides(which, other._space), progress)
 
     async def sync(
         self,
@@ -163,13 +168,15 @@ class AsyncExchange:
         tag: str | None = None,
         start: Name | None = None,
         end: Name | None = None,
+        progress: Share = no_share,
     ) -> SyncReport:
         """Make this keyspace, *left*, and another one, *right*, equal, and tell what was done.
 
         What differs is found as by ``differences``. Value, metadata, index, value hash, expiry and
         time of change travel. An object is written only if it still is what was compared; one that
         was changed meanwhile, or is too long for its target, is left as it is, and counted. A
-        repeat goes on.
+        repeat goes on. A value that one side knows to be lost, since a read or a check found it in
+        this process, is copied from the other one where both have the same version.
 
         Args:
             other: as for ``differences``, like ``bucket``, ``tag``, ``start`` and ``end``.
@@ -180,6 +187,7 @@ class AsyncExchange:
             deletes: what the preferred side lacks is removed from the other one. Otherwise an
                 object that one side lacks is copied to it, since nothing tells a deleted object
                 from one that never was.
+            progress: as for ``differences``.
             dry_run: only count what would be done; both sides may be read-only.
             tag: of the objects.
             start: the first key of the bucket.
@@ -193,7 +201,8 @@ class AsyncExchange:
         preference = check_preference(prefer, deletes=deletes)
         which = range_of(self._space.parts, other._space.parts, bucket, tag, start, end)
         async with self.sides(which, other._space) as sides:
-            return await Sync(*sides, preference, deletes=deletes, dry_run=dry_run).run()
+            sync = Sync(*sides, preference, deletes=deletes, dry_run=dry_run, progress=progress)
+            return await sync.run()
 
     def sides(self, which: Range, other: OpenSpace) -> AbstractAsyncContextManager[Sides]:
         """Begin a comparison with a keyspace on the same loop."""

@@ -41,6 +41,7 @@ class AsyncLooks(AsyncFolds):
 
         Args:
             deep: also read every record and footer, verify them, and compare them with the heads.
+                What is found lost is known from then on, as after a read of it.
             progress: called on the store's loop with how much is done, from 0 to 1.
 
         Raises:
@@ -49,6 +50,8 @@ class AsyncLooks(AsyncFolds):
         """
         async with self._moment(FOLD_TTL_S) as moment:
             parts = self._parts
-            check = SpaceCheck(parts.store, parts.names, moment.ledger, progress)
+            check = SpaceCheck(
+                parts.store, parts.names, moment.ledger, progress, note=parts.losses.note
+            )
             async for finding in check.findings(deep=deep):
                 yield finding

@@ -20,6 +20,7 @@ from siltstone.objects.async_exchange import (
     sides_of,
 )
 from siltstone.objects.changes import Name
+from siltstone.objects.comparison import Share, no_share
 from siltstone.objects.sync import Preference, Sync, SyncReport, check_preference
 from siltstone.objects.tree import Node, Range
 from siltstone.objects.tree_side import CopiedObject, HashPage, Side, own_side
@@ -60,6 +61,10 @@ class SideElsewhere:
     async def rows(self, row_keys: Sequence[bytes]) -> list[bytes]:
         """See ``Side``."""
         return await self._run(self._side.rows(row_keys))
+
+    async def lost(self) -> list[bytes]:
+        """See ``Side``."""
+        return await self._run(self._side.lost())
 
     async def part(self, row_key: bytes, row: bytes, offset: int) -> bytes | None:
         """See ``Side``."""
@@ -135,13 +140,14 @@ class Exchange:
         tag: str | None = None,
         start: Name | None = None,
         end: Name | None = None,
+        progress: Share = no_share,
     ) -> Differences:
         """Return an iterable of the objects that differ. See ``AsyncExchange.differences``.
 
         The other keyspace may be of another open store.
         """
         which = self._which(other, bucket, tag, start, end)
-        found = AsyncDifferences(lambda: self._sides(which, other))
+        found = AsyncDifferences(lambda: self._sides(which, other), progress)
         return Differences(self._loop, found)
 
     def sync(
@@ -155,6 +161,7 @@ class Exchange:
         tag: str | None = None,
         start: Name | None = None,
         end: Name | None = None,
+        progress: Share = no_share,
     ) -> SyncReport:
         """Make this keyspace and another one equal. See ``AsyncExchange.sync``."""
         preference = check_preference(prefer, deletes=deletes)
@@ -162,7 +169,8 @@ class Exchange:
 
         async def work() -> SyncReport:
             async with self._sides(which, other) as sides:
-                return await Sync(*sides, preference, deletes=deletes, dry_run=dry_run).run()
+                sync = Sync(*sides, preference, deletes=deletes, dry_run=dry_run, progress=progress)
+                return await sync.run()
 
         return self._loop.run(work())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NamedTuple
 
 from siltstone.core.errors import SiltstoneError
@@ -12,6 +12,14 @@ from siltstone.objects.tree_side import CopiedObject, HashPage, Side
 
 LENGTH_BYTES: Final = 4
 """What says how long a part of a message is."""
+
+
+Share = Callable[[float], None]
+"""Told how much is done, from 0 to 1."""
+
+
+def no_share(share: float) -> None:
+    """Tell nothing."""
 
 
 class DifferentRows(NamedTuple):
@@ -26,6 +34,18 @@ class DifferentRows(NamedTuple):
     row_key: bytes
     left: bytes | None
     right: bytes | None
+
+
+class LostValue(NamedTuple):
+    """An object that is the same on both sides, and whose value one of them lost.
+
+    Attributes:
+        rows: its heads.
+        is_left: whether it is the left side that lost it; the right one may have, too.
+    """
+
+    rows: DifferentRows
+    is_left: bool
 
 
 class CountedSide:
@@ -75,6 +95,12 @@ class CountedSide:
         rows = await self._side.rows(row_keys)
         self._count(*map(len, rows))
         return rows
+
+    async def lost(self) -> list[bytes]:
+        """See ``Side``."""
+        row_keys = await self._side.lost()
+        self._count(*map(len, row_keys))
+        return row_keys
 
     async def part(self, row_key: bytes, row: bytes, offset: int) -> bytes | None:
         """See ``Side``."""
@@ -127,9 +153,11 @@ class Comparison:
         left: one side.
         right: the other.
         which: the range of rows of both.
+        progress: told how much is done, from 0 to 1.
     """
 
-    def __init__(self, left: Side, right: Side, which: Range) -> None:
+    def __init__(self, left: Side, right: Side, which: Range, progress: Share = no_share) -> None:
+        self._progress = progress
         self._left = left
         self._right = right
         self._which = which
@@ -138,13 +166,34 @@ class Comparison:
         """Yield the objects that differ, in the order of their keys, some at a time."""
         first, after = self._which
         if first >= after:
+            self._progress(1.0)
             return
         left, right = await asyncio.gather(self._left.branches(), self._right.branches())
-        for branches in differing(left, right, after):
+        differ = list(differing(left, right, after))
+        for number, branches in enumerate(differ):
+            self._progress(number / len(differ))
             left, right = await self._left.leaves(branches), await self._right.leaves(branches)
             for leaves in differing(left, right, branches[1]):
                 async for page in self._of_leaves(leaves):
                     yield page
+        self._progress(1.0)
+
+    async def lost(self) -> AsyncIterator[LostValue]:
+        """Yield the objects that are the same on both sides, and whose value one of them lost."""
+        left, right = await self._left.lost(), await self._right.lost()
+        for is_left, row_keys in ((True, left), (False, sorted(set(right).difference(left)))):
+            for row_key in row_keys:
+                which = (row_key, row_key + b"\0")
+                hashes = [
+                    (await side.hashes(which)).hashes.get(row_key)
+                    for side in (self._left, self._right)
+                ]
+                if hashes[0] is not None and hashes[0] == hashes[1]:
+                    (left_row,), (right_row,) = (
+                        await self._left.rows([row_key]),
+                        await self._right.rows([row_key]),
+                    )
+                    yield LostValue(DifferentRows(row_key, left_row, right_row), is_left)
 
     async def _of_leaves(self, which: Range) -> AsyncIterator[list[DifferentRows]]:
         first, after = which

@@ -9,6 +9,7 @@ from siltstone.container.models.segments import Finding
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
 from siltstone.objects.errors import LostObjectError
 from siltstone.objects.large_values import LargeValue
+from siltstone.objects.object_views import NoteLoss, forget_loss, lost
 from siltstone.objects.records.keys import LargeStatus, large_key
 from siltstone.objects.row_check import damage, object_text
 
@@ -42,9 +43,17 @@ class LargeCheck:
         store: of the keyspace.
         names: of the keyspace.
         next_number: of the next value segment or large value, at the moment that is looked at.
+        note: told the objects whose values are lost.
     """
 
-    def __init__(self, store: AsyncStore, names: SpaceNames, next_number: int) -> None:
+    def __init__(
+        self,
+        store: AsyncStore,
+        names: SpaceNames,
+        next_number: int,
+        note: NoteLoss = forget_loss,
+    ) -> None:
+        self._note_loss = note
         self._store = store
         self._names = names
         self._next_number = next_number
@@ -88,6 +97,7 @@ class LargeCheck:
             elif await self._is_live(number):
                 where = object_text(self._names, seen.key)
                 what = "gone" if length is None else f"cut: length={length} wanted={wanted}"
+                self._note_loss(seen.key, lost(seen.key, seen.head, segment, what))
                 yield damage(where, f"its large value is {what}", segment=segment)
         named = {self._names.large_segment(number) for number in self._rows}
         for name in sorted(set(lengths) - named):
@@ -108,9 +118,11 @@ class LargeCheck:
             async for _ in value.parts():
                 pass
         except LostObjectError as error:
+            self._note_loss(seen.key, error)
             yield damage(object_text(self._names, seen.key), str(error))
         except (SegmentNotFoundError, SegmentTruncatedError) as error:
             if await self._is_live(seen.place.number):
+                self._note_loss(seen.key, lost(seen.key, seen.head, segment.name, str(error)))
                 yield damage(object_text(self._names, seen.key), f"its value is lost: {error}")
 
     async def _is_live(self, number: int) -> bool:

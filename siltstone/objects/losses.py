@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-KNOWN_MAX: Final = 1_000
-"""Lost objects that are remembered. More are counted: their names are no help any more."""
+KNOWN_MAX: Final = 10_000
+"""Lost objects that are remembered. More are only counted, until some of these are put again."""
+
+LOGGED_MAX: Final = 1_000
+"""Lost objects that are logged: more names are no help any more."""
 
 
 class Losses:
@@ -49,7 +52,13 @@ class Losses:
         if self._known.get(key) == error.sqn or len(self._known) >= KNOWN_MAX:
             return
         self._known[key] = error.sqn
-        _log.warning("keyspace %s: %s", self._keyspace, error)
+        if len(self._known) <= LOGGED_MAX:
+            _log.warning("keyspace %s: %s", self._keyspace, error)
+
+    @property
+    def known(self) -> list[tuple[ObjectKey, int]]:
+        """The objects that were found lost, and the SQN that each had; some may be whole by now."""
+        return list(self._known.items())
 
     def current(self, ledger: Ledger) -> int:
         """How many objects are known to be lost and were not put again or deleted since then."""

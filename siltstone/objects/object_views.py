@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -154,6 +155,14 @@ def value_of_record(key: ObjectKey, head: Head, record: Buffer, *, where: str) -
         return value_of_change(record, key, head.sqn, head.size, head.value_hash, where=where)
     except (CorruptDataError, FormatError) as error:
         raise lost(key, head, where, str(error)) from error
+
+
+NoteLoss = Callable[["ObjectKey", LostObjectError], None]
+"""Told an object whose value is lost."""
+
+
+def forget_loss(key: ObjectKey, error: LostObjectError) -> None:
+    """Note nothing."""
 
 
 def lost(key: ObjectKey, head: Head, where: str, reason: str) -> LostObjectError:

@@ -16,7 +16,7 @@ from siltstone.container.models.segments import Finding
 from siltstone.core.constants import Buffer
 from siltstone.core.environment import Pool
 from siltstone.core.errors import CorruptDataError, FormatError, OffsetError
-from siltstone.objects.object_views import value_of_record
+from siltstone.objects.object_views import NoteLoss, forget_loss, lost
 from siltstone.objects.records.footer import (
     TRAILER_BYTES,
     decode_directory,
@@ -63,6 +63,7 @@ class RecordCheck:
         whole: numbers of the value segments whose records have been read already, all of them, by
             ``headers_of`` and ``record_problem``, and found whole. They are not read again.
         recalc: tags of which a function may have made the index, so that records have another.
+        note: told the objects whose values are lost.
     """
 
     def __init__(
@@ -73,8 +74,10 @@ class RecordCheck:
         progress: Callable[[int], None],
         whole: Collection[int] = (),
         recalc: Collection[bytes] = (),
+        note: NoteLoss = forget_loss,
     ) -> None:
         self._recalc = recalc
+        self._note_loss = note
         self._store = store
         self._names = names
         self._ledger = ledger
@@ -218,6 +221,7 @@ class RecordCheck:
                 yield Finding(severity="warning", where=where, message=text)
             return
         if reason:
+            self._note_loss(header.key, lost(header.key, head, where, reason))
             yield damage(where, f"its value is lost: {reason}", sqn=header.sqn)
         elif header.kind is not ValueKind.STANDARD:
             yield damage(where, "its record has no value", sqn=header.sqn)
@@ -274,6 +278,7 @@ class RecordCheck:
                 if is_here and head.sqn not in seen and not await self._is_there(row, key, head):
                     where = object_text(self._names, key)
                     text = f"its value is lost: {self._names.value_segment(row.number)} lacks it"
+                    self._note_loss(key, lost(key, head, where, text))
                     yield damage(where, text, sqn=head.sqn)
             await asyncio.sleep(0)
 
@@ -282,10 +287,10 @@ class RecordCheck:
         if head.number != row.number:
             return False
         segment = self._store.segment(self._names.value_segment(row.number))
-        check = partial(value_of_record, key, head, where=segment.name)
+        check = partial(_check_record_of, key, head.sqn, where=segment.name)
         try:
             await read_checked(segment, head.offset, head.length, check)
-        except _UNREADABLE:
+        except (*_UNREADABLE, FormatError):
             return False
         return True
 
@@ -336,6 +341,13 @@ def _verified(each: FoundHeader, data: Buffer, *, where: str) -> None:
     header, _ = decode_record(data, where=where)
     if header != each.header:
         raise CorruptDataError("record differs from its footer", where=where, at=each.offset)
+
+
+def _check_record_of(key: ObjectKey, sqn: int, data: Buffer, *, where: str) -> None:
+    """Raise ``CorruptDataError`` unless ``data`` is the whole record of this change."""
+    header, _ = decode_record(data, where=where)
+    if (header.key, header.sqn) != (key, sqn):
+        raise CorruptDataError("record of another change", where=where, sqn=header.sqn)
 
 
 def _is_same(header: RecordHeader, head: Head) -> bool:

@@ -15,6 +15,7 @@ from siltstone.objects.errors import KeyspaceNotFoundError
 from siltstone.objects.large_check import LargeCheck, SeenLarge
 from siltstone.objects.ledger import Ledger, manifest_of
 from siltstone.objects.manifest import Manifest
+from siltstone.objects.object_views import NoteLoss, forget_loss
 from siltstone.objects.record_check import RecordCheck
 from siltstone.objects.records.keys import SPACE, STATE, TASK, after_prefix, number_of_task
 from siltstone.objects.records.rebuild_rows import is_rebuild
@@ -46,6 +47,7 @@ class SpaceCheck:
         ledger: at the moment of which it is told.
         progress: called with how much is done, from 0 to 1.
         whole: value segments whose records need not be read; see ``RecordCheck``.
+        note: told the objects whose values are lost.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class SpaceCheck:
         ledger: AsyncTableSnapshot,
         progress: Callable[[float], None],
         whole: Collection[int] = (),
+        note: NoteLoss = forget_loss,
     ) -> None:
+        self._note = note
         self._whole = whole
         self._store = store
         self._names = names
@@ -200,7 +204,7 @@ class SpaceCheck:
         self, rows: RowCheck, state: SpaceState, *, deep: bool
     ) -> AsyncIterator[Finding]:
         """What is wrong with large values."""
-        check = LargeCheck(self._store, self._names, state.next_number)
+        check = LargeCheck(self._store, self._names, state.next_number, self._note)
         for status, number, row in rows.large_rows:
             check.note_row(status, number, row)
         for key, head in rows.large:
@@ -222,7 +226,13 @@ class SpaceCheck:
         """Read the records of the segments that are there."""
         self._total = sum(length for _, length in here)
         check = RecordCheck(
-            self._store, self._names, self._ledger, self._advance, self._whole, recalc
+            self._store,
+            self._names,
+            self._ledger,
+            self._advance,
+            self._whole,
+            recalc,
+            self._note,
         )
         if len(here) < len(rows):
             check.miss()

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal, NamedTuple, cast
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ReadOnlyError
 from siltstone.objects.changes import name_text
-from siltstone.objects.comparison import Comparison, CountedSide, DifferentRows
+from siltstone.objects.comparison import (
+    Comparison,
+    CountedSide,
+    DifferentRows,
+    LostValue,
+    Share,
+    no_share,
+)
 from siltstone.objects.errors import ObjectLimitError
 from siltstone.objects.records.head import Head, compared_bytes, decode_head
 from siltstone.objects.records.keys import decode_head_key
@@ -41,6 +49,8 @@ class SyncReport:
         copied_to_right: how many were written there.
         removed_from_left: how many were removed there.
         removed_from_right: how many were removed there.
+        repaired: how many are the same on both sides, and had a value that one side knew to be
+            lost; it has it again from the other one. They are in none of the counts above.
         changed: how many were changed meanwhile, and left as they are; a repeat looks at them.
         lost: how many have a value that is damaged or gone where it was to be read.
         left_out: how many would have been written to a side that takes no changes.
@@ -55,6 +65,7 @@ class SyncReport:
     copied_to_right: int = 0
     removed_from_left: int = 0
     removed_from_right: int = 0
+    repaired: int = 0
     changed: int = 0
     lost: int = 0
     left_out: int = 0
@@ -141,6 +152,7 @@ class Sync:
         prefer: whose version counts.
         deletes: whether its absences count, too.
         dry_run: only count what would be done, as if sides that are read-only were not.
+        progress: told how much is done, from 0 to 1.
     """
 
     def __init__(
@@ -152,10 +164,11 @@ class Sync:
         *,
         deletes: bool,
         dry_run: bool = False,
+        progress: Share = no_share,
     ) -> None:
         self._sides: dict[SyncTarget, Side] = {SyncTarget.LEFT: left, SyncTarget.RIGHT: right}
         self._right = right
-        self._comparison = Comparison(left, right, which)
+        self._comparison = Comparison(left, right, which, progress)
         self._prefer = prefer
         self._deletes = deletes
         self._dry_run = dry_run
@@ -181,13 +194,11 @@ class Sync:
         flight: deque[tuple[asyncio.Task[str], int]] = deque()
         held = 0
         try:
-            async for page in self._comparison.pages():
-                for found in page:
-                    size = max(map(_size, (found.left, found.right)))
-                    while flight and (len(flight) == FLIGHT_MAX or held + size > FLIGHT_BYTES):
-                        held -= await self._landed(flight)
-                    flight.append((asyncio.create_task(self._do(found)), size))
-                    held += size
+            async for work, size in self._work():
+                while flight and (len(flight) == FLIGHT_MAX or held + size > FLIGHT_BYTES):
+                    held -= await self._landed(flight)
+                flight.append((asyncio.create_task(work()), size))
+                held += size
             while flight:
                 await self._landed(flight)
         finally:
@@ -206,9 +217,29 @@ class Sync:
         task, size = flight[0]
         outcome = await task
         flight.popleft()
-        self._counts["differences"] += 1
         self._counts[outcome] += 1
         return size
+
+    async def _work(self) -> AsyncIterator[tuple[Callable[[], Coroutine[Any, Any, str]], int]]:
+        """What is to be done, and the bytes that each thing holds."""
+        async for page in self._comparison.pages():
+            for found in page:
+                self._counts["differences"] += 1
+                yield partial(self._do, found), _held(found)
+        async for each in self._comparison.lost():
+            yield partial(self._repair, each), _held(each.rows)
+
+    async def _repair(self, found: LostValue) -> str:
+        """Copy a value to the side that lost it; return the attribute of the report for that."""
+        target = SyncTarget.LEFT if found.is_left else SyncTarget.RIGHT
+        if target in self._refusing:
+            return "left_out"
+        left, right = _decoded(found.rows, found.rows.left), _decoded(found.rows, found.rows.right)
+        there, here = (left, right) if found.is_left else (right, left)
+        assert there is not None, "both have it"
+        assert here is not None, "both have it"
+        outcome = await self._copied(found.rows.row_key, here, there[0].sqn, target)
+        return "repaired" if outcome.startswith("copied") else outcome
 
     async def _do(self, found: DifferentRows) -> str:
         """Do what is to be done about an object; return the attribute of the report for that."""
@@ -225,16 +256,30 @@ class Sync:
             is_done = self._dry_run or await side.remove(found.row_key, expected)
             return f"removed_from_{target.value}" if is_done else "changed"
         assert here is not None, "what is copied is there"
+        return await self._copied(found.row_key, here, expected, target)
+
+    async def _copied(
+        self, row_key: bytes, here: tuple[Head, bytes], expected: int | None, target: SyncTarget
+    ) -> str:
+        """Copy an object; return the attribute of the report for that.
+
+        Args:
+            row_key: of its head.
+            here: its head where it is copied from, and the row of that.
+            expected: SQN that it must have where it is copied to.
+            target: where that is.
+        """
         if self._dry_run:
             return f"copied_to_{target.value}"
+        side = self._sides[target]
         source = self._sides[SyncTarget.RIGHT if target is SyncTarget.LEFT else SyncTarget.LEFT]
-        copied = CopiedObject(found.row_key, here[1], b"", expected)
+        copied = CopiedObject(row_key, here[1], b"", expected)
         copy = _upload if here[0].size > await side.record_value_max() else _copy
         try:
             is_copied = await copy(source, side, copied, here[0].size)
         except ObjectLimitError:
             if len(self._too_long) < NAMES_MAX:
-                key = decode_head_key(found.row_key)
+                key = decode_head_key(row_key)
                 names = name_text(key.tag), name_text(key.bucket), name_text(key.key)
                 self._too_long.append(names)
             return "too_long"
@@ -268,6 +313,11 @@ async def _parts(source: Side, copied: CopiedObject, size: int) -> AsyncIterator
     while offset < size and (part := await source.part(copied.row_key, copied.row, offset)):
         yield part
         offset += len(part)
+
+
+def _held(found: DifferentRows) -> int:
+    """Bytes that an object takes in memory while it is copied, from one side or the other."""
+    return max(map(_size, (found.left, found.right)))
 
 
 def _size(row: bytes | None) -> int:

@@ -20,7 +20,7 @@ from siltstone.objects.large_upload import LargeUpload, ValueSums, begin_upload
 from siltstone.objects.moment import Moment, moment_of
 from siltstone.objects.open_value import LargeReader
 from siltstone.objects.records.head import decode_head, has_expired
-from siltstone.objects.records.keys import decode_head_key
+from siltstone.objects.records.keys import decode_head_key, head_key
 from siltstone.objects.records.space_rows import HeadOnly
 from siltstone.objects.records.value_record import encode_value_sum
 from siltstone.objects.snapshots import FOLD_TTL_S
@@ -85,6 +85,10 @@ class Side(Protocol):
 
     async def rows(self, row_keys: Sequence[bytes]) -> list[bytes]:
         """The heads of these keys, which are all there."""
+        ...
+
+    async def lost(self) -> list[bytes]:
+        """The keys of the heads in its range whose values it knows to be lost, in order."""
         ...
 
     async def part(self, row_key: bytes, row: bytes, offset: int) -> bytes | None:
@@ -194,6 +198,19 @@ class OwnSide:
             assert found is not None, "a snapshot does not change"
             rows.append(found.value)
         return rows
+
+    async def lost(self) -> list[bytes]:
+        """See ``Side``."""
+        first, after = self._which
+        found = []
+        for key, sqn in self._space.parts.losses.known:
+            row_key = head_key(key)
+            row = await self._moment.ledger.get(row_key) if first <= row_key < after else None
+            if row is None or has_expired(row.value, self._now_s):
+                continue
+            if decode_head(row.value, where=row_key.hex()).sqn == sqn:
+                found.append(row_key)
+        return sorted(found)
 
     async def part(self, row_key: bytes, row: bytes, offset: int) -> bytes | None:
         """See ``Side``."""

@@ -10,6 +10,7 @@ import pytest
 import siltstone
 from siltstone import objects
 from tests.support.command import Command
+from tests.support.objects.damaged_values import damage_values
 
 
 def filled(store: siltstone.Store, name: str, own: str, shared: bytes) -> None:
@@ -129,3 +130,17 @@ def test_what_did_not_come_over_is_told_by_the_exit_code(
     (told,) = command(*sync, "--json").values
     assert told["too_long_names"] == [{"bucket": "b", "key": "k", "tag": "o"}]
     assert set(told) == {field.name for field in dataclasses.fields(report)} | {"dry_run"}
+
+
+def test_a_deep_sync_gives_lost_values_back(command: Command, other: str, folder: Path) -> None:
+    command("objects", "sync", "photos", other, "--prefer", "left")
+    with siltstone.open(folder) as store:
+        store.flush()
+    damage_values(folder, "photos", ["same"])
+    sync = ("objects", "sync", "photos", other, "--prefer", "right")
+    assert command(*sync).out == "both are the same\n"
+    assert command("objects", "get", "photos", "b", "same").code == 6
+    assert command(*sync, "--deep").out == "1 repaired\n"
+    assert command("objects", "get", "photos", "b", "same").out == "same"
+    (told,) = command(*sync, "--deep", "--json").values
+    assert (told["repaired"], told["differences"]) == (0, 0)
