@@ -26,7 +26,7 @@ from siltstone.cli.session import (
 from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.objects import KeyspaceBackup
+    from siltstone.objects import KeyspaceBackup, KeyspaceBackupReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,6 +46,11 @@ def _which_options(verb: F) -> F:
 @PLACE
 @rate_option
 @click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Continue when values are damaged or gone; the backup says which bytes it lacks.",
+)
+@click.option(
     "--takeover-place", is_flag=True, help="Continue although another process works in PLACE."
 )
 @takeover_option
@@ -58,30 +63,52 @@ def backup(
     place: Path,
     *,
     rate: int | None,
+    allow_missing: bool,
     takeover_place: bool,
     takeover: bool,
     as_json: bool,
 ) -> None:
-    """Make a backup of KEYSPACE in PLACE, a folder or a settings file; copy what PLACE lacks."""
+    """Make a backup of KEYSPACE in PLACE, a folder or a settings file; copy what PLACE lacks.
+
+    Exits with 6 when values are damaged or gone: without a backup, unless --allow-missing is given.
+    """
     from siltstone import objects
     from siltstone.core.errors import StoreInUseError
 
-    with session.open_owner(takeover=takeover) as store:
+    with (
+        session.open_owner(takeover=takeover) as store,
+        progress_bar("backup", None, shown=not session.quiet) as advance,
+    ):
         target = objects.open(store, keyspace)
         try:
-            report = target.backup(place, rate=rate, takeover=takeover_place)
+            report = target.backup(
+                place,
+                rate=rate,
+                allow_missing=allow_missing,
+                takeover=takeover_place,
+                progress=advance,
+            )
         except StoreInUseError as error:
             error.add_note("that is about PLACE: here --takeover-place continues all the same")
             raise
+    _tell_backup(report, as_json=as_json)
+
+
+def _tell_backup(report: KeyspaceBackupReport, *, as_json: bool) -> None:
+    """Say what a backup has and what it lacks, and end as that asks."""
     if as_json:
         print_json(report)
-        return
-    held = counted(report.segments, "value segment")
-    say(
-        f"generation {report.generation}: {held} and {counted(report.large, 'large value')} up to "
-        f"SQN {report.sqn}, {counted(report.size, 'byte')}; copied {report.copied}, "
-        f"{counted(report.copied_bytes, 'byte')}"
-    )
+    else:
+        held = counted(report.segments, "value segment")
+        say(
+            f"generation {report.generation}: {held} and {counted(report.large, 'large value')} "
+            f"up to SQN {report.sqn}, {counted(report.size, 'byte')}; copied {report.copied}, "
+            f"{counted(report.copied_bytes, 'byte')}"
+        )
+        for lack in report.missing:
+            say(f"missing: {lack}")
+    if report.missing:
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
 
 
 @click.command()
@@ -101,7 +128,17 @@ def backups(
             print_json(each)
     else:
         print_table(
-            ("KEYSPACE", "STORE", "GENERATION", "MADE", "SQN", "SEGMENTS", "LARGE", "BYTES"),
+            (
+                "KEYSPACE",
+                "STORE",
+                "GENERATION",
+                "MADE",
+                "SQN",
+                "SEGMENTS",
+                "LARGE",
+                "BYTES",
+                "MISSING",
+            ),
             map(_row, found),
         )
         for each in found:
@@ -113,9 +150,9 @@ def backups(
 
 def _row(found: KeyspaceBackup) -> tuple[object, ...]:
     if found.keyspace is None:
-        return ("damaged", "-", found.generation, "-", "-", "-", "-", "-")
+        return ("damaged", "-", found.generation, "-", "-", "-", "-", "-", "-")
     made = datetime.fromtimestamp(found.made, UTC).isoformat(" ", "seconds")
-    held = (found.sqn, found.segments, found.large, found.size)
+    held = (found.sqn, found.segments, found.large, found.size, found.missing)
     return (found.keyspace, found.store, found.generation, made, *held)
 
 
@@ -167,6 +204,11 @@ def verify_backups(
 @click.argument("name")
 @GENERATION
 @_which_options
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Restore what there is of a backup that lacks bytes; the values of these are lost then.",
+)
 @takeover_option
 @json_option
 @pass_session
@@ -179,6 +221,7 @@ def restore(
     generation: int | None,
     keyspace: str | None,
     of: str | None,
+    allow_missing: bool,
     takeover: bool,
     as_json: bool,
 ) -> None:
@@ -188,11 +231,21 @@ def restore(
     """
     from siltstone import objects
 
-    with session.open_owner(takeover=takeover) as store:
+    with (
+        session.open_owner(takeover=takeover) as store,
+        progress_bar("restore", None, shown=not session.quiet) as advance,
+    ):
         report = objects.restore(
-            store, name, place, keyspace=keyspace, of=of, generation=generation
+            store,
+            name,
+            place,
+            keyspace=keyspace,
+            of=of,
+            generation=generation,
+            allow_missing=allow_missing,
+            progress=advance,
         )
-    tell_rebuilt(name, report, as_json=as_json)
+    tell_rebuilt(name, report, as_json=as_json, restored=True)
 
 
 @click.command("remove-backups")

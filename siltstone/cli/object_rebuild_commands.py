@@ -9,7 +9,7 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.interrupts import goes_on
 from siltstone.cli.object_names import given_bytes, name_fields
-from siltstone.cli.output import bytes_fields, print_json, say
+from siltstone.cli.output import bytes_fields, print_json, say, share_bar
 from siltstone.cli.session import (
     Session,
     json_option,
@@ -74,17 +74,24 @@ def rebuild(
     from siltstone.core.errors import LostDataError
 
     strategies = strategies_of(tags)
-    with session.open_owner(takeover=takeover) as store:
+    with (
+        session.open_owner(takeover=takeover) as store,
+        share_bar("rebuild", shown=not session.quiet) as advance,
+    ):
         try:
-            report = objects.rebuild(store, keyspace, tags=strategies, accept_loss=accept_loss)
+            report = objects.rebuild(
+                store, keyspace, tags=strategies, accept_loss=accept_loss, progress=advance
+            )
         except LostDataError as error:
             error.add_note("--tag TAG:STRATEGY gives lost tags, --accept-loss takes older objects")
             raise
     tell_rebuilt(keyspace, report, as_json=as_json)
 
 
-def tell_rebuilt(keyspace: str, report: RebuildReport, *, as_json: bool) -> None:
-    """Say what a rebuild did, and end with 6 when it could not know all."""
+def tell_rebuilt(
+    keyspace: str, report: RebuildReport, *, as_json: bool, restored: bool = False
+) -> None:
+    """Say what a rebuild, or a restore, did, and end with 6 when it could not know all."""
     for each in report.doubtful:
         _tell_doubtful(each, as_json=as_json)
     if as_json:
@@ -95,6 +102,7 @@ def tell_rebuilt(keyspace: str, report: RebuildReport, *, as_json: bool) -> None
                 "doubtful": len(report.doubtful),
                 "unnamed": report.unnamed,
                 "unknown": report.unknown,
+                **({"missing": report.missing} if restored else {}),
             }
         )
     else:
@@ -103,7 +111,9 @@ def tell_rebuilt(keyspace: str, report: RebuildReport, *, as_json: bool) -> None
             say(f"lost: {counted(report.unnamed, 'change')} of objects of which nothing is known")
         for name in report.unknown:
             say(f"lost: what {name} changed; objects may be as they were before that")
-    if report.doubtful or report.unnamed or report.unknown:
+        for lack in report.missing:
+            say(f"missing: {lack}")
+    if report.doubtful or report.unnamed or report.unknown or report.missing:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from siltstone.objects.async_keyspaces import open_async as open_async
     from siltstone.objects.async_keyspaces import rebuild_async as rebuild_async
     from siltstone.objects.async_keyspaces import restore_async as restore_async
+    from siltstone.objects.async_keyspaces import warnings_async as warnings_async
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
     from siltstone.objects.batches import PutResult as PutResult
     from siltstone.objects.blocking_exchange import Differences as Differences
@@ -45,12 +46,14 @@ if TYPE_CHECKING:
     from siltstone.objects.keyspace import open as open
     from siltstone.objects.keyspace import rebuild as rebuild
     from siltstone.objects.keyspace import restore as restore
+    from siltstone.objects.keyspace import warnings as warnings
     from siltstone.objects.object_views import ObjectHead as ObjectHead
     from siltstone.objects.object_views import StoredObject as StoredObject
     from siltstone.objects.open_value import AsyncOpenValue as AsyncOpenValue
     from siltstone.objects.rebuild_plan import Recalc as Recalc
     from siltstone.objects.rebuild_report import DoubtfulObject as DoubtfulObject
     from siltstone.objects.rebuild_report import RebuildReport as RebuildReport
+    from siltstone.objects.records.space_backup import AbsentBytes as AbsentBytes
     from siltstone.objects.space_backup import KeyspaceBackupReport as KeyspaceBackupReport
     from siltstone.objects.space_backups import KeyspaceBackup as KeyspaceBackup
     from siltstone.objects.space_backups import RemovedBackups as RemovedBackups
@@ -62,11 +65,14 @@ if TYPE_CHECKING:
     from siltstone.objects.space_verify import DamagedBackup as DamagedBackup
     from siltstone.objects.space_verify import KeyspaceVerifyReport as KeyspaceVerifyReport
     from siltstone.objects.space_verify import verify_backups as verify_backups
+    from siltstone.objects.space_warnings import KeyspaceWarning as KeyspaceWarning
+    from siltstone.objects.space_warnings import KeyspaceWarningKind as KeyspaceWarningKind
     from siltstone.objects.sync import SyncReport as SyncReport
     from siltstone.objects.value_compaction import CompactionReport as CompactionReport
     from siltstone.objects.value_compaction import DroppedObject as DroppedObject
 
 __all__ = [
+    "AbsentBytes",
     "AsyncDifferences",
     "AsyncKeyspace",
     "AsyncKeyspaceSnapshot",
@@ -88,6 +94,8 @@ __all__ = [
     "KeyspaceNotFoundError",
     "KeyspaceSnapshot",
     "KeyspaceVerifyReport",
+    "KeyspaceWarning",
+    "KeyspaceWarningKind",
     "LostObjectError",
     "ObjectError",
     "ObjectHead",
@@ -121,6 +129,8 @@ __all__ = [
     "restore",
     "restore_async",
     "verify_backups",
+    "warnings",
+    "warnings_async",
 ]
 
 _PLACES = {
@@ -139,6 +149,7 @@ _PLACES = {
     "KeyspaceBackup": "space_backups",
     "KeyspaceBackupReport": "space_backup",
     "KeyspaceSnapshot": "blocking_snapshot",
+    "AbsentBytes": "records.space_backup",
     "ObjectHead": "object_views",
     "OpenValue": "blocking_large",
     "PutResult": "batches",
@@ -169,6 +180,10 @@ _PLACES = {
     "DamagedBackup": "space_verify",
     "KeyspaceVerifyReport": "space_verify",
     "verify_backups": "space_verify",
+    "KeyspaceWarning": "space_warnings",
+    "KeyspaceWarningKind": "space_warnings",
+    "warnings": "keyspace",
+    "warnings_async": "async_keyspaces",
 }
 
 

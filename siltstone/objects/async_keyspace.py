@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from siltstone.objects.async_backups import AsyncBackups
 from siltstone.objects.async_entries import AsyncEntries
 from siltstone.objects.async_exchange import AsyncExchange
 from siltstone.objects.async_large import AsyncLargeValues
@@ -28,29 +29,26 @@ from siltstone.objects.errors import LostObjectError
 from siltstone.objects.moment import Moment, moment_of
 from siltstone.objects.object_views import ObjectHead, StoredObject
 from siltstone.objects.open_space import OpenSpace
-from siltstone.objects.rebuild_report import doubtful_objects
 from siltstone.objects.snapshots import QUERY_TTL_S
-from siltstone.objects.space_backup import back_up
 from siltstone.store.handles.unpicklable import LivingHandle
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import SupportsIndex
 
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.batches import PutResult
     from siltstone.objects.changes import PutRequest
-    from siltstone.objects.rebuild_report import DoubtfulObject
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
-    from siltstone.objects.space_backup import KeyspaceBackupReport
     from siltstone.objects.space_parts import SpaceParts
     from siltstone.objects.value_compaction import CompactionReport
 
 T = TypeVar("T")
 
 
-class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, AsyncLargeValues):
+class AsyncKeyspace(
+    LivingHandle, AsyncBackups, AsyncEntries, AsyncExchange, AsyncLooks, AsyncLargeValues
+):
     """A handle to a keyspace; ``create_async`` and ``open_async`` make one.
 
     It is for the loop of its store, which closes the keyspace when it is closed itself.
@@ -324,40 +322,6 @@ class AsyncKeyspace(LivingHandle, AsyncEntries, AsyncExchange, AsyncLooks, Async
             OutcomeUnknownError: the log failed; it may or may not have taken place.
         """
         return await self._space.compact(accept_loss=accept_loss)
-
-    async def backup(
-        self, place: Path | str, *, rate: int | None = None, takeover: bool = False
-    ) -> KeyspaceBackupReport:
-        """Make a backup of all that is acknowledged now, while changes go on.
-
-        The value segment that takes records is closed, and those that the place lacks are copied;
-        the ledger follows from them. A call that died leaves no backup. Compactions wait until the
-        copying begins; what they replace later stays for as long as it takes, at most twelve hours.
-
-        Args:
-            place: a folder, or a settings file with the section ``long_term_storage``; see
-                docs/backup.md. It may have backups of any number of stores and keyspaces.
-            rate: bytes a second to the place, at least 1; ``None`` means no limit.
-            takeover: continue although another call is at work in the place.
-
-        Raises:
-            SettingsError: the settings of the place are wrong.
-            StoreError: the place is that of a store; ``StoreInUseError``: another call makes or
-                removes backups of this keyspace there.
-            CorruptDataError, LostDataError: values are damaged or gone; nothing was stated.
-            SnapshotExpiredError: it took more than twelve hours.
-            ChunkError: the place or the store refused, or did not answer.
-            ReadOnlyError: the store was opened read-only.
-
-        and what a put raises.
-        """
-        return await back_up(self._space, place, rate=rate, takeover=takeover)
-
-    async def doubtful(self) -> AsyncIterator[DoubtfulObject]:
-        """Yield the doubtful objects of the last rebuild whose names are known. See ``rebuild``."""
-        self._space.check_open()
-        async for found in doubtful_objects(self._parts.store, self._parts.names):
-            yield found
 
     # --- folds ------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from siltstone.objects.restore_space import restore_space
 from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.space_check import SpaceCheck
 from siltstone.objects.space_names import name_in, space_names
+from siltstone.objects.space_place import Progress, no_progress
+from siltstone.objects.space_warnings import KeyspaceWarning, warnings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +99,7 @@ async def rebuild_async(
     tags: Mapping[str, str] | None = None,
     recalc: Mapping[str, Recalc] | None = None,
     accept_loss: bool = False,
+    progress: Callable[[float], None] = lambda _: None,
 ) -> RebuildReport:
     """Make the ledger of a keyspace again from its values: heads, index and what expires.
 
@@ -110,6 +113,7 @@ async def rebuild_async(
         tags: as for ``create_async``, for a ledger that is lost; ``None`` means as they were.
         recalc: how the index is made of the objects of each tag whose strategy is ``recalc``.
         accept_loss: whether older records count where damage hides which objects were changed.
+        progress: told how much is done, from 0 to 1, on the store's loop.
 
     Raises:
         KeyspaceNotFoundError: there is neither a ledger nor a value of this name.
@@ -126,7 +130,9 @@ async def rebuild_async(
     """
     names = space_names(name)
     found = None if tags is None else tag_strategies(tags)
-    return await rebuild_space(store, names, found, recalc or {}, accept_loss=accept_loss)
+    return await rebuild_space(
+        store, names, found, recalc or {}, accept_loss=accept_loss, progress=progress
+    )
 
 
 async def restore_async(
@@ -138,6 +144,8 @@ async def restore_async(
     of: str | None = None,
     generation: int | None = None,
     recalc: Mapping[str, Recalc] | None = None,
+    allow_missing: bool = False,
+    progress: Progress = no_progress,
 ) -> RebuildReport:
     """Make a keyspace of a backup, under a name that none has, in any store.
 
@@ -154,9 +162,14 @@ async def restore_async(
         generation: which backup; ``None`` means the newest. A repeat names it where there may be
             newer ones.
         recalc: how the index is made of the objects of each tag whose strategy is ``recalc``.
+        allow_missing: make it although bytes of the backup are missing or damaged. The report names
+            them. Objects whose values they are stay lost; where even headers are, the rebuild takes
+            older records, as with ``accept_loss``.
+        progress: told bytes of values that are here, and of how many, on the store's loop.
 
     Raises:
         StoreNotFoundError: the place has no such backup.
+        StoreError: the backup was made without bytes that were damaged then.
         SettingsError: there is no such place; or backups of several keyspaces fit.
         CorruptDataError: the record of the backup, or an object that it names, is damaged or gone;
             the error names it.
@@ -179,6 +192,8 @@ async def restore_async(
         of=of,
         generation=generation,
         recalc=recalc or {},
+        allow_missing=allow_missing,
+        progress=progress,
     )
 
 
@@ -189,6 +204,22 @@ async def names_async(store: AsyncStore) -> AsyncIterator[str]:
         # Tables stay where keyspaces were removed, or made by half.
         if name is not None and await store.table(table).get(SPACE) is not None:
             yield name
+
+
+async def warnings_async(store: AsyncStore) -> AsyncIterator[KeyspaceWarning]:
+    """Yield what people should know of the keyspaces of an open store, by what rows tell.
+
+    Any process can ask. What was found lost, and whether compaction fails or is needed, is known to
+    the process alone that has a keyspace open: its ``store.health()`` and metrics tell.
+
+    Raises:
+        SiltstoneError: the store did not answer.
+    """
+    async for table in store.list_tables(KEYSPACES_PREFIX):
+        name = name_in(table)
+        if name is not None:
+            async for each in warnings_of(store, space_names(name)):
+                yield each
 
 
 async def check_async(

@@ -15,6 +15,7 @@ from siltstone.objects.async_keyspaces import (
     open_async,
     rebuild_async,
     restore_async,
+    warnings_async,
 )
 from siltstone.objects.blocking_entries import Entries
 from siltstone.objects.blocking_exchange import Exchange
@@ -24,6 +25,7 @@ from siltstone.objects.blocking_snapshot import KeyspaceSnapshot
 from siltstone.objects.changes import STANDARD, Expected, Name, Spec, Terms, Unset, put_request
 from siltstone.objects.object_views import ObjectHead, StoredObject
 from siltstone.objects.snapshots import QUERY_TTL_S
+from siltstone.objects.space_place import Progress, no_progress
 from siltstone.store.blocking.background_loop import BackgroundLoop, awaited
 from siltstone.store.handles.unpicklable import LivingHandle
 from siltstone.store.store import parts_of
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from siltstone.objects.space_backup import KeyspaceBackupReport
     from siltstone.objects.space_info import KeyspaceInfo
     from siltstone.objects.space_removal import RemovedKeyspace
+    from siltstone.objects.space_warnings import KeyspaceWarning
     from siltstone.objects.value_compaction import CompactionReport
     from siltstone.store.store import Store
 
@@ -167,10 +170,24 @@ class Keyspace(LivingHandle, Entries, Exchange, Folds, LargeValueVerbs):
         return self._loop.iterate(make, batch=1)
 
     def backup(
-        self, place: Path | str, *, rate: int | None = None, takeover: bool = False
+        self,
+        place: Path | str,
+        *,
+        rate: int | None = None,
+        allow_missing: bool = False,
+        takeover: bool = False,
+        progress: Progress = no_progress,
     ) -> KeyspaceBackupReport:
         """Make a backup of all that is acknowledged now. See ``AsyncKeyspace.backup``."""
-        return self._loop.run(self._keyspace.backup(place, rate=rate, takeover=takeover))
+        return self._loop.run(
+            self._keyspace.backup(
+                place,
+                rate=rate,
+                allow_missing=allow_missing,
+                takeover=takeover,
+                progress=progress,
+            )
+        )
 
     def doubtful(self) -> Iterator[DoubtfulObject]:
         """Yield the doubtful objects of the last rebuild. See ``AsyncKeyspace.doubtful``."""
@@ -208,10 +225,15 @@ def rebuild(
     tags: Mapping[str, str] | None = None,
     recalc: Mapping[str, Recalc] | None = None,
     accept_loss: bool = False,
+    progress: Callable[[float], None] = lambda _: None,
 ) -> RebuildReport:
     """Make the ledger of a keyspace again from its values. See ``rebuild_async``."""
     loop, inner = parts_of(store)
-    return loop.run(rebuild_async(inner, name, tags=tags, recalc=recalc, accept_loss=accept_loss))
+    return loop.run(
+        rebuild_async(
+            inner, name, tags=tags, recalc=recalc, accept_loss=accept_loss, progress=progress
+        )
+    )
 
 
 def restore(
@@ -223,12 +245,22 @@ def restore(
     of: str | None = None,
     generation: int | None = None,
     recalc: Mapping[str, Recalc] | None = None,
+    allow_missing: bool = False,
+    progress: Progress = no_progress,
 ) -> RebuildReport:
     """Make a keyspace of a backup. See ``restore_async``."""
     loop, inner = parts_of(store)
     return loop.run(
         restore_async(
-            inner, name, place, keyspace=keyspace, of=of, generation=generation, recalc=recalc
+            inner,
+            name,
+            place,
+            keyspace=keyspace,
+            of=of,
+            generation=generation,
+            recalc=recalc,
+            allow_missing=allow_missing,
+            progress=progress,
         )
     )
 
@@ -237,6 +269,12 @@ def names(store: Store) -> Iterator[str]:
     """Yield the names of the keyspaces of an open store, in the order of their bytes."""
     loop, inner = parts_of(store)
     return loop.iterate(lambda: names_async(inner))
+
+
+def warnings(store: Store) -> Iterator[KeyspaceWarning]:
+    """Yield what people should know of the keyspaces of a store. See ``warnings_async``."""
+    loop, inner = parts_of(store)
+    return loop.iterate(lambda: warnings_async(inner))
 
 
 def check(

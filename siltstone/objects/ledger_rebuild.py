@@ -7,7 +7,7 @@ that is. So one that was killed goes on, and until the end the keyspace refuses 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -95,11 +95,13 @@ class LedgerRebuild:
         recalc: Mapping[str, Recalc],
         *,
         accept_loss: bool,
+        progress: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._names = names
         self._recalc = recalc
         self._accept_loss = accept_loss
+        self._progress = progress
         self._tags = {tag.encode(): strategy for tag, strategy in space.tags.items()}
         self._table = store.table(names.ledger)
         self._ledger = Ledger(store, names)
@@ -142,6 +144,7 @@ class LedgerRebuild:
         if self._recalc:
             now, version = await self._index(now, version, Manifest(manifest))
         await self._commit([Put(self._names.ledger, STATE, encode_state(now.state))], version)
+        self._progress(1.0)
         return await self._report(now)
 
     # --- records ----------------------------------------------------------------------------------
@@ -163,6 +166,7 @@ class LedgerRebuild:
                 while start < len(found):
                     step, start = await self._step(row, found, start, now)
                     now, version = step.now, await self._commit(step.operations(), version)
+                    self._progress(min(1.0, now.sqn / max(1, now.state.next_sqn)))
         return now, version
 
     def _headers(

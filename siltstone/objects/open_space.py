@@ -15,6 +15,7 @@ from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ClosedError, FencedError, ReadOnlyError, SiltstoneError
 from siltstone.objects.batches import BatchWriter, PutResult
+from siltstone.objects.compaction_plan import UNREADABLE
 from siltstone.objects.compaction_schedule import CompactionSchedule
 from siltstone.objects.errors import CompactionBusyError, RebuildingError
 from siltstone.objects.expiry import reap
@@ -154,15 +155,18 @@ class OpenSpace(AsyncClosing):
             name = self.parts.names.name
             raise CompactionBusyError("a value compaction is running", keyspace=name)
 
-    async def sealed(self) -> tuple[Moment, Moment]:
+    async def sealed(self) -> tuple[Moment, Moment, dict[int, SiltstoneError]]:
         """Return moments before and after all that was acknowledged is in segments with footers.
+
+        And by their numbers the segments without one, since damage keeps it from being written.
 
         The active segment is rolled. No compaction goes on meanwhile: one that looks at changes
         after the roll would drop what these replace, and the second moment has not got these. The
         first one keeps large values that such changes replace. Both are to be released.
 
-        Raises what a put raises, and why a footer could not be written.
+        Raises what a put raises, and why a footer could not be written, but for damage.
         """
+        damaged: dict[int, SiltstoneError] = {}
         batches, parts = self.batches, self.parts
         before = Moment(parts, await parts.snapshots.take(FOLD_TTL_S))
         try:
@@ -177,9 +181,12 @@ class OpenSpace(AsyncClosing):
                     # yet: until then nothing here knows that its segment waits for a footer.
                     await batches.number()
                 for row in (await parts.manifest.now()).rows:
-                    while not await self._segments.has_footer(row.number):
-                        self.check_open()
-                return before, Moment(parts, await parts.snapshots.take(FOLD_TTL_S))
+                    try:
+                        while not await self._segments.has_footer(row.number):
+                            self.check_open()
+                    except UNREADABLE as error:
+                        damaged[row.number] = error
+                return before, Moment(parts, await parts.snapshots.take(FOLD_TTL_S)), damaged
         except BaseException:
             before.release()
             raise

@@ -11,6 +11,7 @@ from siltstone.objects.records.keys import DOUBTFUL, after_prefix, decode_doubtf
 from siltstone.objects.records.rebuild_rows import decode_doubt
 
 if TYPE_CHECKING:
+    from siltstone.objects.records.space_backup import AbsentBytes
     from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
 
@@ -43,12 +44,15 @@ class RebuildReport:
         unnamed: changes in such bytes of objects of which nothing else is known.
         unknown: value segments with damage that nothing tells the objects of. Never without
             ``accept_loss``.
+        missing: of a restore, bytes that the backup lacks or that are damaged or gone in it. Never
+            without ``allow_missing``.
     """
 
     records: int
     doubtful: tuple[DoubtfulObject, ...]
     unnamed: int
     unknown: tuple[str, ...]
+    missing: tuple[AbsentBytes, ...] = ()
 
 
 async def doubtful_objects(store: AsyncStore, names: SpaceNames) -> AsyncIterator[DoubtfulObject]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from siltstone.core.errors import ReadOnlyError
@@ -27,6 +27,7 @@ async def rebuild_space(
     recalc: Mapping[str, Recalc],
     *,
     accept_loss: bool = False,
+    progress: Callable[[float], None] = lambda _: None,
 ) -> RebuildReport:
     """Rebuild the ledger of a keyspace.
 
@@ -36,6 +37,7 @@ async def rebuild_space(
         tags: strategies by tag from now on; ``None`` means as they were.
         recalc: how the index is made of the objects of each tag whose strategy is ``recalc``.
         accept_loss: whether older records count where damage hides which objects were changed.
+        progress: told how much is done, from 0 to 1.
 
     Raises what the steps of it raise, and:
         ReadOnlyError: the store was opened read-only.
@@ -53,5 +55,5 @@ async def rebuild_space(
     check_recalc(space, recalc)
     async with space_closed(store, names):
         await begin_rebuild(store, names, space)
-    rebuild = LedgerRebuild(store, names, space, recalc, accept_loss=accept_loss)
+    rebuild = LedgerRebuild(store, names, space, recalc, accept_loss=accept_loss, progress=progress)
     return await rebuild.run()

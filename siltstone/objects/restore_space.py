@@ -21,9 +21,11 @@ from siltstone.core.bounded_calls import off_loop
 from siltstone.core.environment import Pool
 from siltstone.core.errors import (
     ConditionFailedError,
+    CorruptDataError,
     ReadOnlyError,
     SegmentExistsError,
     SiltstoneError,
+    StoreError,
 )
 from siltstone.objects.errors import KeyspaceExistsError
 from siltstone.objects.ledger_rebuild import LedgerRebuild
@@ -38,7 +40,12 @@ from siltstone.objects.records.rebuild_rows import (
     encode_rebuild,
     is_rebuild,
 )
-from siltstone.objects.records.space_backup import CopiedSegment, LargeCopy, SpaceBackup
+from siltstone.objects.records.space_backup import (
+    AbsentBytes,
+    CopiedSegment,
+    LargeCopy,
+    SpaceBackup,
+)
 from siltstone.objects.records.space_rows import (
     ManifestRow,
     Space,
@@ -46,7 +53,13 @@ from siltstone.objects.records.space_rows import (
     encode_space,
 )
 from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
-from siltstone.objects.space_place import SpacePlace, one_space, spaces_in
+from siltstone.objects.space_place import (
+    Progress,
+    SpacePlace,
+    no_progress,
+    one_space,
+    spaces_in,
+)
 from siltstone.objects.value_segments import active_row
 from siltstone.store.handles.import_writer import ImportWriter
 from siltstone.store.own_target import own_target
@@ -54,6 +67,7 @@ from siltstone.store.system_table import for_keyspaces
 
 if TYPE_CHECKING:
     from siltstone.container.models.imports import ImportTicket
+    from siltstone.core.records.backup import BackupObject
     from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
     from siltstone.store.handles.import_writer import ImportTarget
@@ -70,6 +84,8 @@ async def restore_space(
     of: str | None,
     generation: int | None,
     recalc: Mapping[str, Recalc],
+    allow_missing: bool = False,
+    progress: Progress = no_progress,
 ) -> RebuildReport:
     """Make a keyspace of a backup. See ``restore_async``."""
     if store.read_only:
@@ -85,24 +101,45 @@ async def restore_space(
 
     try:
         opened, backup = await run(found)
+        if backup.missing and not allow_missing:
+            raise StoreError(
+                "the backup was made without bytes that were damaged then; allow_missing restores "
+                f"what there is; the first: {backup.missing[0]}",
+                count=len(backup.missing),
+                generation=backup.generation,
+            )
         space = Space(tags=dict(backup.tags))
         check_recalc(space, recalc)
-        restoring = _Restoring(store, names, opened, backup)
+        restoring = _Restoring(
+            store, names, opened, backup, allow_missing=allow_missing, progress=progress
+        )
         await restoring.check()  # before handles are closed
         async with space_closed(store, names):
             await restoring.begin(space)
         await restoring.bring()
     finally:
         await run(stack.close)
-    return await LedgerRebuild(store, names, space, recalc, accept_loss=False).run()
+    rebuild = LedgerRebuild(store, names, space, recalc, accept_loss=allow_missing)
+    return replace(await rebuild.run(), missing=(*backup.missing, *restoring.missing))
 
 
 class _Restoring:
     """One restore, up to the rebuild of the ledger."""
 
     def __init__(
-        self, store: AsyncStore, names: SpaceNames, place: SpacePlace, backup: SpaceBackup
+        self,
+        store: AsyncStore,
+        names: SpaceNames,
+        place: SpacePlace,
+        backup: SpaceBackup,
+        *,
+        allow_missing: bool,
+        progress: Progress,
     ) -> None:
+        self._allow_missing = allow_missing
+        self._progress = progress
+        self._done = 0
+        self.missing: list[AbsentBytes] = []
         self._store = store
         self._names = names
         self._place = place
@@ -167,13 +204,19 @@ class _Restoring:
         wanted: list[tuple[str, CopiedSegment | LargeCopy]] = [
             (self._names.value_segment(each.row.number), each) for each in self._backup.segments
         ]
-        wanted += [(self._names.large_segment(each.number), each) for each in self._backup.large]
+        wanted += [
+            (self._names.large_segment(each.number), each)
+            for each in self._backup.large
+            if each.length  # else it was gone
+        ]
         here = {info.name async for info in self._store.list(self._names.prefix)}
         target = await own_target(self._store)
         try:
             for name, each in wanted:
                 if name not in here:
                     await self._import(target, each, name)
+                    continue
+                self._told(sum(part.length for part in each.objects))
         finally:
             await off_loop(target.close)
         await self._store.create(self._names.value_segment(now.state.number), exist_ok=True)
@@ -196,19 +239,52 @@ class _Restoring:
         ticket = await self._store.open_import(session, name)
         try:
             writer = ImportWriter(target, ticket, partition=0, attempt=0)
+            start = 0
             for each in copy.objects:
-                data = await run(partial(self._place.read, each))
+                data = await run(partial(self._read, copy, each, start))
                 await run(partial(writer.write, data))
+                start += each.length
+                self._told(each.length)
             chunks = await run(writer.finish)
             is_compacted = isinstance(copy, CopiedSegment) and copy.row.as_of
             attributes = {FATE_ATTRIBUTE: SegmentFate.NAMED.value} if is_compacted else {}
-            output = ImportOutput(segment=name, chunks=chunks, attributes=attributes)
+            # One that damage left without a footer may get it, as in the store that it came from.
+            is_rolling = isinstance(copy, CopiedSegment) and not copy.row.footer_end
+            output = ImportOutput(
+                segment=name,
+                chunks=chunks,
+                sealed=False if is_rolling else None,
+                attributes=attributes,
+            )
             await self._store.commit_import(ticket, [output])
         except SegmentExistsError:
             await self._abort(ticket)  # a try before without an answer brought the same
         except BaseException:
             await asyncio.shield(self._abort(ticket))
             raise
+
+    def _read(self, copy: CopiedSegment | LargeCopy, found: BackupObject, start: int) -> bytes:
+        """The bytes of an object; with ``allow_missing`` those that are there."""
+        try:
+            return self._place.read(found)
+        except CorruptDataError as error:
+            if not self._allow_missing:
+                raise
+            is_large = isinstance(copy, LargeCopy)
+            number = copy.number if isinstance(copy, LargeCopy) else copy.row.number
+            lack = AbsentBytes(
+                is_large=is_large,
+                number=number,
+                start=start,
+                stop=start + found.length,
+                reason=str(error),
+            )
+            self.missing.append(lack)
+            return self._place.read_what_is_there(found)
+
+    def _told(self, size: int) -> None:
+        self._done += size
+        self._progress(self._done, self._backup.size)
 
     async def _abort(self, ticket: ImportTicket) -> None:
         try:

@@ -28,6 +28,7 @@ class KeyspaceBackup:
         segments: how many value segments it has.
         large: how many large values it has.
         size: bytes of both.
+        missing: ranges of bytes that it lacks, since they were damaged or gone in the store.
         damage: what is wrong with its two records, for people; none when all is well.
     """
 
@@ -39,6 +40,7 @@ class KeyspaceBackup:
     segments: int
     large: int
     size: int
+    missing: int
     damage: tuple[str, ...]
 
 
@@ -78,6 +80,7 @@ def _backups(space: SpacePlace) -> list[KeyspaceBackup]:
                 segments=0 if backup is None else len(backup.segments),
                 large=0 if backup is None else len(backup.large),
                 size=0 if backup is None else backup.size,
+                missing=0 if backup is None else len(backup.missing),
                 damage=tuple(one.text for one in each.damage),
             )
         )

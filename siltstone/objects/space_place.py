@@ -14,7 +14,7 @@ is as in the place of backups of stores.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -31,12 +31,20 @@ from siltstone.objects.records.space_backup import (
     encode_space_backup,
 )
 from siltstone.store.admin.generations import FoundRecord, Generations
-from siltstone.store.admin.place_objects import read_object
+from siltstone.store.admin.place_objects import read_object, read_what_is_there
 from siltstone.store.admin.place_settings import find_place, open_place
 
 ROOT: Final = "siltstone-keyspaces/"
 VALUES: Final = "values/"
 _FOLDER: Final = re.compile(ROOT + r"([0-9a-f]{32})/([0-9a-f]{32})/")
+
+
+Progress = Callable[[int, int], None]
+"""Called on the loop of the store with how many bytes are done, of how many."""
+
+
+def no_progress(done: int, total: int) -> None:
+    """Tell nothing."""
 
 
 class SpacePlace:
@@ -67,6 +75,10 @@ class SpacePlace:
     def read(self, found: BackupObject) -> bytes:
         """See ``read_object``."""
         return read_object(self.storage, self.folder, found)
+
+    def read_what_is_there(self, found: BackupObject) -> bytes:
+        """See the function of this name."""
+        return read_what_is_there(self.storage, self.folder, found)
 
     def numbers(self) -> list[int]:
         """See ``Generations.numbers``."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from siltstone.core.errors import CorruptDataError, StoreNotFoundError
 from siltstone.core.records.backup import BackupObject
-from siltstone.objects.records.space_backup import SpaceBackup
+from siltstone.objects.records.space_backup import AbsentBytes, SpaceBackup
 from siltstone.objects.space_place import SpacePlace, one_space, spaces_in
 from siltstone.store.admin.generations import FoundRecord
 
@@ -38,7 +38,8 @@ class KeyspaceVerifyReport:
         generations: how many backups were looked at.
         objects: how many objects with values were read, each once.
         size: bytes of these.
-        damage: what is wrong; none when every backup can be restored.
+        damage: what is wrong; none when every backup can be restored as a whole. Bytes that were
+            missing when a backup was made are in it, too.
     """
 
     generations: int
@@ -80,6 +81,7 @@ def verify_backups(
         total = sum(each.size for each in wanted)
         done = 0
         damage = [found for each in wanted for found in each.damaged_records()]
+        damage += [found for each in wanted for found in each.missing_bytes()]
         for each in wanted:
             for one, needed in each.objects.items():
                 try:
@@ -135,6 +137,19 @@ class _Wanted:
             self.damage([each.number], one.name, one.text)
             for each in self.found
             for one in each.damage
+        ]
+
+    def missing_bytes(self) -> list[DamagedBackup]:
+        """What backups lack since they were made."""
+        lacks: dict[AbsentBytes, list[int]] = {}
+        for each in self.found:
+            for one in () if each.backup is None else each.backup.missing:
+                lacks.setdefault(one, []).append(each.number)
+        return [
+            self.damage(
+                needed, self.space.folder + one.segment, f"missing since it was made: {one}"
+            )
+            for one, needed in lacks.items()
         ]
 
     def damage(self, needed: list[int], where: str, text: str) -> DamagedBackup:

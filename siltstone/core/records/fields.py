@@ -77,9 +77,14 @@ class FieldReader:
         except UnicodeDecodeError as error:
             raise self.damage("text in a record is not UTF-8") from error
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing is left."""
+        return self._position == len(self._view)
+
     def finish(self) -> None:
         """Check that nothing is left."""
-        if self._position != len(self._view):
+        if not self.is_at_end:
             raise self.damage("record body is longer than its fields")
 
     def damage(self, message: str) -> CorruptDataError:

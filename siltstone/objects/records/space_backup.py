@@ -16,14 +16,18 @@ Body of a record of kind 9, version 1, little-endian::
         number: u32
         first_sqn, last_sqn, length: u64
         records: u32
-        footer_end, as_of, kept: u64
-        objects: u32, and for each one, one after the other up to footer_end
+        footer_end, as_of, kept: u64    footer_end is 0 where damage left none
+        objects: u32, and for each one, one after the other up to footer_end, or length
             name: text        below the folder of the keyspace
             length: u64
             crc: u32          CRC32C of its bytes
     large: u32, and for each large value, in the order of their numbers
         segment_id, number, length: u64
         objects: as above, up to length
+    missing: only if there are any: u32, and for each range of bytes that could not be read
+        is_large: u8          1 of a large value, 0 of a value segment
+        number, start, stop: u64
+        reason: text
 
 The envelope is that of ``siltstone.core.records.envelope``.
 """
@@ -51,6 +55,9 @@ _U64: Final = struct.Struct("<Q")
 _SEGMENT: Final = struct.Struct("<QIQQQIQQQ")
 _LARGE: Final = struct.Struct("<QQQ")
 _OBJECT: Final = struct.Struct("<QI")
+_MISSING: Final = struct.Struct("<BQQQ")
+
+REASON_CHARS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +93,33 @@ class LargeCopy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AbsentBytes:
+    """Bytes of a keyspace that could not be read in its store when a backup was made.
+
+    Attributes:
+        is_large: whether they are of a large value; else they are of a value segment.
+        number: of the large value, or of the value segment.
+        start: offset of the first one in its segment.
+        stop: offset after the last one.
+        reason: what is wrong, for people.
+    """
+
+    is_large: bool
+    number: int
+    start: int
+    stop: int
+    reason: str
+
+    @property
+    def segment(self) -> str:
+        """The end of the name of the segment, as it is below that of the keyspace."""
+        return f"large/{self.number:016x}" if self.is_large else f"values/{self.number:08d}"
+
+    def __str__(self) -> str:
+        return f"{self.segment}: bytes {self.start} to {self.stop}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceBackup:
     """One generation of a keyspace in a place of backups.
 
@@ -99,6 +133,7 @@ class SpaceBackup:
         tags: strategy of each tag.
         segments: in the order of their SQNs.
         large: large values, in the order of their numbers.
+        missing: what could not be read; objects have these bytes as they are now, or zeros.
     """
 
     store_id: bytes
@@ -110,11 +145,12 @@ class SpaceBackup:
     tags: dict[str, Strategy]
     segments: tuple[CopiedSegment, ...]
     large: tuple[LargeCopy, ...] = ()
+    missing: tuple[AbsentBytes, ...] = ()
 
     @property
     def size(self) -> int:
         """Bytes of all that it has."""
-        return sum(each.row.footer_end for each in self.segments) + sum(
+        return sum(bytes_of(each.row) for each in self.segments) + sum(
             each.length for each in self.large
         )
 
@@ -125,9 +161,23 @@ class SpaceBackup:
         return [part for parts in every for part in parts]
 
     def copies(self) -> dict[int, tuple[BackupObject, ...]]:
-        """The objects of each segment, by its id in the store."""
-        found = {each.segment_id: each.objects for each in self.segments}
-        return found | {each.segment_id: each.objects for each in self.large}
+        """The objects of each segment that nothing is missing of, by its id in the store."""
+        lacking = {(each.is_large, each.number) for each in self.missing}
+        found = {
+            each.segment_id: each.objects
+            for each in self.segments
+            if (False, each.row.number) not in lacking
+        }
+        return found | {
+            each.segment_id: each.objects
+            for each in self.large
+            if (True, each.number) not in lacking
+        }
+
+
+def bytes_of(row: ManifestRow) -> int:
+    """Bytes of a value segment in a backup: up to the end of its footer, if it has one."""
+    return row.footer_end or row.length
 
 
 def encode_space_backup(backup: SpaceBackup) -> bytes:
@@ -162,6 +212,11 @@ def encode_space_backup(backup: SpaceBackup) -> bytes:
     for large in backup.large:
         fields.put(_LARGE, large.segment_id, large.number, large.length)
         _put_objects(fields, large.objects)
+    if backup.missing:
+        fields.put(_U32, len(backup.missing))
+    for lack in backup.missing:
+        fields.put(_MISSING, lack.is_large, lack.number, lack.start, lack.stop)
+        fields.put_text(lack.reason[:REASON_CHARS_MAX])
     return seal(RecordKind.KEYSPACE_BACKUP, VERSION, fields.to_bytes())
 
 
@@ -210,6 +265,7 @@ def decode_space_backup(data: Buffer, *, where: str) -> SpaceBackup:
         large.append(
             LargeCopy(segment_id=segment_id, number=number, length=length, objects=objects)
         )
+    missing = () if fields.is_at_end else _take_missing(fields)
     fields.finish()
     return SpaceBackup(
         store_id=store_id,
@@ -221,16 +277,38 @@ def decode_space_backup(data: Buffer, *, where: str) -> SpaceBackup:
         tags=tags,
         segments=tuple(segments),
         large=tuple(large),
+        missing=missing,
     )
+
+
+def _take_missing(fields: FieldReader) -> tuple[AbsentBytes, ...]:
+    (count,) = fields.take(_U32)
+    if not count:
+        raise fields.damage("a backup says that it lacks nothing")
+    found = []
+    for _ in range(count):
+        is_large, number, start, stop = fields.take(_MISSING)
+        if is_large > 1 or start > stop:
+            raise fields.damage("missing bytes of a backup contradict one another")
+        found.append(
+            AbsentBytes(
+                is_large=is_large == 1,
+                number=number,
+                start=start,
+                stop=stop,
+                reason=fields.take_text(),
+            )
+        )
+    return tuple(found)
 
 
 def _take_segment(fields: FieldReader) -> CopiedSegment:
     numbers = fields.take(_SEGMENT)
     segment_id, number, first_sqn, last_sqn, length, records, footer_end, as_of, kept = numbers
-    objects = _take_objects(fields, footer_end)
+    objects = _take_objects(fields, footer_end or length)
     row = ManifestRow(
         number=number,
-        status=ValueStatus.SEALED,
+        status=ValueStatus.SEALED if footer_end else ValueStatus.ROLLING,
         first_sqn=first_sqn,
         last_sqn=last_sqn,
         length=length,

@@ -94,6 +94,20 @@ def read_object(storage: ChunkStorage, folder: str, found: BackupObject) -> byte
     return bytes(buffer)
 
 
+def read_what_is_there(storage: ChunkStorage, folder: str, found: BackupObject) -> bytes:
+    """Read an object below a folder, whatever became of it; what is gone of it is zeros.
+
+    Raises:
+        ChunkError: the place did not answer.
+    """
+    buffer = bytearray(found.length)
+    try:
+        count = storage.read_into(folder + found.name, 0, buffer)
+    except (ChunkNotFoundError, ChunkOffsetError):
+        count = 0
+    return bytes(buffer[:count]).ljust(found.length, b"\0")
+
+
 def read_record(storage: ChunkStorage, name: str) -> bytearray:
     """Read an object whole. Raises ``ChunkError``."""
     buffer = bytearray(storage.stat(name).length)

@@ -12,6 +12,7 @@ from siltstone import objects
 from siltstone.objects.records.keys import SPACE
 from siltstone.objects.space_names import space_names
 from tests.support.command import Command
+from tests.support.objects.damaged_values import damage_values
 from tests.support.objects.rebuilt import flip_all
 from tests.support.objects.small_segments import NAME, store_for_keyspaces
 from tests.support.objects.three_segments import made
@@ -56,7 +57,10 @@ def test_a_backup_is_made_listed_and_restored(photos: Command, tmp_path: Path) -
     assert (ran.code, ran.out) == (0, "old: rebuilt from 1 record\n")
     assert photos("objects", "keys", "old", "b").out == "k0\n"
     assert photos("objects", "restore", place, "new", "--json").values == [
-        {"keyspace": "new", "records": 2, "doubtful": 0, "unnamed": 0, "unknown": []}
+        {
+            **{"keyspace": "new", "records": 2, "doubtful": 0, "unnamed": 0, "unknown": []},
+            "missing": [],
+        }
     ]
     assert photos("objects", "index", "new", "b", "f").out == "t\tk0\nt\tk1\n"
     ran = photos("objects", "restore", place, "new")
@@ -143,6 +147,46 @@ def test_a_lost_ledger_is_made_again(photos: Command, folder: Path) -> None:
     assert photos("objects", "keys", "photos", "b").out == "k0\nk1\n"
     assert photos("objects", "doubtful", "photos").code == 0
     assert photos("objects", "rebuild", "none").code == 3
+
+
+def test_a_backup_of_damaged_values_is_made_and_restored_on_demand(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "place")
+    with siltstone.open(folder) as store:
+        keyspace = objects.create(store, "photos")
+        for number in range(3):
+            keyspace.put("b", f"k{number}", b"v" * 500)
+        store.flush()
+    damage_values(folder, "photos", ["k1"])
+    backup = ("objects", "backup", "photos", place)
+    ran = command(*backup)
+    assert (ran.code, ran.out) == (6, "")
+    for part in ("allow_missing", "segments=values/00000001", "block does not match its sum"):
+        assert part in ran.err
+    ran = command(*backup, "--allow-missing")
+    assert (ran.code, ran.out.count("missing: values/00000001: bytes 0 to ")) == (6, 1)
+    (report,) = command(*backup, "--allow-missing", "--json").values
+    lacks = report["missing"]
+    # It took records until now, and damage keeps it from getting a footer.
+    assert [(each["number"], each["is_large"], each["start"]) for each in lacks] == [
+        (1, False, lacks[0]["stop"]),
+        (1, False, 0),
+    ]
+    shown = command("objects", "backups", place).out.splitlines()
+    assert [line.split()[-1] for line in shown] == ["MISSING", "2", "2"]
+    ran = command("objects", "verify-backups", place)
+    told = "damage: photos: generation 1, 2: missing since it was made: values/00000001: bytes"
+    assert (ran.code, ran.out.count(told), ran.out.count("damage: ")) == (6, 2, 2)
+    restore = ("objects", "restore", place, "new")
+    ran = command(*restore)
+    assert (ran.code, "allow_missing" in ran.err) == (1, True)
+    ran = command(*restore, "--allow-missing", "--json")
+    assert (ran.code, ran.values[0]["missing"]) == (6, lacks)
+    assert command("objects", "keys", "new", "b").out == "k0\nk1\nk2\n"
+    assert [command("objects", "get", "new", "b", f"k{each}").code for each in range(3)] == [
+        *(0, 6, 0)
+    ]
 
 
 def test_a_keyspace_that_is_not_whole_yet_is_busy(photos: Command, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ from siltstone.objects.records.rebuild_rows import (
     is_rebuild,
 )
 from siltstone.objects.records.space_backup import (
+    AbsentBytes,
     CopiedSegment,
     LargeCopy,
     SpaceBackup,
@@ -316,7 +317,8 @@ def test_the_page_shows_a_backup() -> None:
 def test_a_backup_that_is_damaged_or_contradicts_itself_is_refused() -> None:
     part = BackupObject(name="values/0000000000000016.0-9", length=9, crc=7)
     large = LargeCopy(segment_id=22, number=2, length=9, objects=(part,))
-    record = replace(BACKUP, large=(large,))
+    lack = AbsentBytes(is_large=True, number=2, start=3, stop=9, reason="é damaged")
+    record = replace(BACKUP, large=(large,), missing=(lack, replace(lack, is_large=False)))
     raw = encode_space_backup(record)
     assert decode_space_backup(raw, where="place") == record
     for position in range(len(raw)):
@@ -327,6 +329,10 @@ def test_a_backup_that_is_damaged_or_contradicts_itself_is_refused() -> None:
     with pytest.raises(CorruptDataError):
         decode_space_backup(
             encode_space_backup(replace(BACKUP, large=(replace(large, length=10),))), where="place"
+        )
+    with pytest.raises(CorruptDataError):
+        decode_space_backup(
+            encode_space_backup(replace(BACKUP, missing=(replace(lack, stop=2),))), where="place"
         )
     (copy,) = BACKUP.segments
     for segments, next_sqn in (

@@ -187,14 +187,14 @@ async def test_large_values_that_are_replaced_during_a_backup_are_in_it(
 
         async def meanwhile() -> object:
             found = await store.table(NAMES.ledger).version()
-            before, moment = await sealed()
+            before, moment, _ = await sealed()
             assert found
             moment.release()
             for key in model:
                 await keyspace.put("b", key, b"later")
             await do_large_tasks(space.parts)
             assert await segments(store) == 4, "the first moment keeps them"
-            return before, await keyspace._now(900)
+            return before, await keyspace._now(900), {}
 
         monkeypatch.setattr(space, "sealed", meanwhile)
         report = await keyspace.backup(place)
