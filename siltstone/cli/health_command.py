@@ -10,6 +10,7 @@ import click
 from siltstone.cli.collection_look import collection_warnings
 from siltstone.cli.each_container import UnopenedContainer, each_container, worst_code
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.keyspace_look import KeyspaceLook
 from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.container.models.health import HealthReason
@@ -18,6 +19,7 @@ from siltstone.core.errors import ChunkUnavailableError
 if TYPE_CHECKING:
     from siltstone.collections.state.state_warnings import CollectionWarning
     from siltstone.container.health.monitor import ContainerHealth
+    from siltstone.store.store import Store
 
 
 @click.command()
@@ -28,10 +30,17 @@ def health(session: Session, *, as_json: bool) -> int:
 
     It asks storage from here, and sees in tier 1 what a running owner could not flush yet. Of a
     container that cannot be opened it shows why, and exits as that error does. Warnings of
-    collections change no exit code.
+    collections and keyspaces change no exit code.
     """
+    keyspaces = KeyspaceLook()
+
+    def look(store: Store) -> Sequence[ContainerHealth]:
+        found = store.health()
+        keyspaces.look(store)
+        return found
+
     try:
-        found = each_container(session, lambda store: store.health())
+        found = each_container(session, look)
     except ChunkUnavailableError as error:
         # It cannot even be opened for reading.
         if as_json:
@@ -44,13 +53,23 @@ def health(session: Session, *, as_json: bool) -> int:
     warnings = collection_warnings(session)
     if as_json:
         rows = [one.row() if isinstance(one, UnopenedContainer) else one for one in found]
-        print_json({"state": state, "containers": rows, "collections": _warning_rows(warnings)})
+        print_json(
+            {
+                "state": state,
+                "containers": rows,
+                "collections": _warning_rows(warnings),
+                "keyspaces": keyspaces.rows(),
+            }
+        )
     else:
         _show(state, found)
         for row in _warning_rows(warnings):
             whose = (
                 "collections" if row["collection"] is None else f"collection {row['collection']}"
             )
+            say(f"{whose}: {row['message']}")
+        for row in keyspaces.rows():
+            whose = "keyspaces" if row["keyspace"] is None else f"keyspace {row['keyspace']}"
             say(f"{whose}: {row['message']}")
     return worst_code(found, _code(state, found))
 

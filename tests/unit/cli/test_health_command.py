@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone import objects
 from siltstone.cli import health_command
 from siltstone.cli.session import Session
 from siltstone.container.health.monitor import ContainerHealth
@@ -121,3 +122,33 @@ def test_storage_that_does_not_answer(command: Command, monkeypatch: pytest.Monk
     text = command("health")
     assert (text.code, text.out) == (8, "long-term storage is unavailable\n")
     assert "no route to host" in text.err
+
+
+def test_what_rows_of_keyspaces_tell_is_shown_and_changes_no_exit_code(
+    command: Command, folder: Path
+) -> None:
+    with siltstone.open(folder) as store:
+        for name in ("photos", "films"):
+            objects.create(store, name)
+    assert command("health", "--json").values[0]["keyspaces"] == []
+    with siltstone.open(folder) as store:
+        store.segment("objects/{photos}/values/00000001", force=True).delete()
+    ran = command("health", "--json")
+    ((told,), code) = ran.values[0]["keyspaces"], ran.code
+    assert (told["keyspace"], told["kind"], code) == ("photos", "unreadable", 0)
+    assert "it does not open: a value segment is gone" in told["message"]
+    assert f"keyspace photos: {told['message']}\n" in command("health").out
+
+
+def test_keyspaces_of_which_nothing_is_known_are_told(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> None:
+        raise ChunkUnavailableError("no answer", chunk="a", operation="read")
+
+    with siltstone.open(folder) as store:
+        objects.create(store, "photos")
+    monkeypatch.setattr(objects, "warnings", fails)
+    (told,) = command("health", "--json").values[0]["keyspaces"]
+    assert (told["keyspace"], told["kind"]) == (None, "unknown")
+    assert "keyspaces: no answer" in command("health").out
