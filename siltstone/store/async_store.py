@@ -295,7 +295,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
         """
         names = [name_of(part) for part in (*operations, *conditions)]
         for name in set(names[: len(operations)]):
-            self.check_changeable(name)
+            self._check_changeable(name)
         slot = self._slots[common_container(names, len(self._slots))]
         return await slot.container.commit(
             [plain_operation(part) for part in operations],
@@ -745,13 +745,13 @@ class AsyncStore(LivingHandle, AsyncClosing):
         """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""
         return container_of(check_segment_name(name), len(self._slots))
 
-    def check_changeable(self, name: str) -> None:
+    def _check_changeable(self, name: str) -> None:
         """Raise ``SegmentNameError`` for what belongs to a keyspace, and for what is no name."""
         check_unowned(check_segment_name(name))
 
     def _slot_of(self, name: str, *, changes: bool = False) -> ContainerSlot:
         if changes:
-            self.check_changeable(name)
+            self._check_changeable(name)
         return self._slots[self.container_index(name)]
 
     def refuse_after_fork(self) -> None:

@@ -61,7 +61,7 @@ class KeyspacesStore(AsyncStore):
         """See ``AsyncStore.table``."""
         return super().table(name, force=force)
 
-    def check_changeable(self, name: str) -> None:
+    def _check_changeable(self, name: str) -> None:
         """Raise ``SegmentNameError`` for what is no name. Hides that of ``AsyncStore``."""
         check_segment_name(name)
 

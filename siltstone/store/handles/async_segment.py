@@ -303,7 +303,7 @@ class AsyncSegment(Handle):
             SeveralContainersError: the new name belongs to another container.
             SegmentNameError: no segment can have the new name.
         """
-        self._store.check_changeable(new_name)
+        self._store._check_changeable(new_name)
         renamed = self._store.segment(new_name)
         common_container([self._name, new_name], self._store.container_count)
         await self._container.rename(self._name, new_name)
@@ -374,7 +374,7 @@ class AsyncSegment(Handle):
             SeveralContainersError: the two are in different containers.
         """
         name = source.name if isinstance(source, AsyncSegment) else source
-        self._store.check_changeable(name)
+        self._store._check_changeable(name)
         common_container([self._name, name], self._store.container_count)
         return await self._container.concat(self._name, name)
 

@@ -49,7 +49,10 @@ class _ReadContainer:
     def __getattr__(self, verb: str) -> Any:
         if verb not in HARMLESS:
             check_unowned(self._name)
-        return getattr(self._container, verb)
+        found = getattr(self._container, verb)
+        if callable(found):  # found here from now on, since reads are many
+            setattr(self, verb, found)
+        return found
 
 
 class ProtectedSegment(AsyncSegment):

@@ -26,7 +26,7 @@ class SegmentHome(Protocol):
         """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""
         ...
 
-    def check_changeable(self, name: str) -> None:
+    def _check_changeable(self, name: str) -> None:
         """Raise ``SegmentNameError`` for what belongs to a keyspace, and for what is no name."""
         ...
 
