@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from siltstone.store.handles.container_slot import ContainerSlot
     from siltstone.store.handles.segment_home import SegmentHome
 
-HARMLESS: Final = frozenset({*vars(ReadCalls), "flush", "frame_data_max"})
+HARMLESS: Final = frozenset({*vars(ReadCalls), "flush", "frame_data_max", "pins"})
 """What a handle asks of a container without changing what the segment or the table holds."""
 
 
