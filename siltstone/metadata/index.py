@@ -141,11 +141,7 @@ class Index:
 
     def get(self, table_id: int, key: bytes) -> Entry | None:
         """Return the entry of a key, or ``None``."""
-        return self.get_stored(index_key(table_id, key))
-
-    def get_stored(self, key: bytes) -> Entry | None:
-        """Return the entry of an index key, or ``None``."""
-        value = self.get_raw(key)
+        value = self.get_raw(index_key(table_id, key))
         return None if value is None else entry_of(value)
 
     def get_raw(self, key: bytes) -> bytes | None:

@@ -117,20 +117,43 @@ def _walk(
 ) -> list[tuple[bytes, Entry]]:
     found: list[tuple[bytes, Entry]] = []
     size = 0
-    valid, key_of, value_of, add = rows.valid, rows.key, rows.value, found.append
+    key_of, value_of, add = rows.key, rows.value, found.append
     left = limit
-    while left > 0 and size < bytes_max and valid():
+    while left > 0 and size < bytes_max:
         key = key_of()
-        if not inside(key):
+        if key is None or not inside(key):
             break
         value = value_of()
         size += len(key) + len(value)
         version = _unpack_version(value)[0]
         add((key[_TABLE_BYTES:], _new_tuple(Entry, (version, value[_VERSION_BYTES:]))))
         left -= 1
-        if left:  # a step beyond what was asked for may pass many removed rows
+        if left and size < bytes_max:  # a step beyond what was asked for may pass many removed rows
             step()
     rows.status()  # an iterator that met damage is merely not valid any more
+    return found
+
+
+def walk_values(
+    rows: rocksdict.RdictIter, low: bytes, high: bytes, limit: int, bytes_max: int
+) -> list[tuple[bytes, bytes]]:
+    """What ``walk_forward`` finds, without versions: two thirds of its time."""
+    found: list[tuple[bytes, bytes]] = []
+    size = 0
+    rows.seek(low)
+    key_of, value_of, step, add = rows.key, rows.value, rows.next, found.append
+    left = limit
+    while left > 0 and size < bytes_max:
+        key = key_of()
+        if key is None or key >= high:
+            break
+        value = value_of()
+        size += len(key) + len(value)
+        add((key[_TABLE_BYTES:], value[_VERSION_BYTES:]))
+        left -= 1
+        if left and size < bytes_max:
+            step()
+    rows.status()
     return found
 
 

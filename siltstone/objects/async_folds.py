@@ -102,9 +102,10 @@ class AsyncFolds(ABC):
         async with aclosing(pages):
             async for page in pages:
                 for found in page:
-                    if found.key != last:  # else another subkey of it
-                        last = found.key
-                        yield last
+                    key = found.key
+                    if key != last:  # else another subkey of it
+                        last = key
+                        yield key
 
     async def buckets(self, *, tag: str = STANDARD) -> AsyncIterator[str]:
         """Yield the buckets that have objects, in order."""

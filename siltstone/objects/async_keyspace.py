@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from siltstone.objects.async_backups import AsyncBackups
 from siltstone.objects.async_entries import AsyncEntries
@@ -38,12 +38,11 @@ if TYPE_CHECKING:
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.batches import PutResult
     from siltstone.objects.changes import PutRequest
+    from siltstone.objects.ledger import HeadRow
     from siltstone.objects.records.head import Head
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.space_parts import SpaceParts
     from siltstone.objects.value_compaction import CompactionReport
-
-T = TypeVar("T")
 
 
 class AsyncKeyspace(
@@ -189,6 +188,9 @@ class AsyncKeyspace(
         if check:
             self._parts.check_values("a comparison of heads with records")
             return await self._compared(found)
+        seen = self.view_now(found)
+        if seen is not None:
+            return seen[0]
         head = await self._visible(found)
         if head is None:
             return None
@@ -232,17 +234,17 @@ class AsyncKeyspace(
 
     def get_now(self, found: ObjectKey) -> tuple[StoredObject | None] | None:
         """``get`` on any thread; ``None`` when only ``get_key`` can tell."""
-        seen = self.head_now(found)
+        seen = self._row_now(found)
         if seen is None:
             return None
-        head = seen[0]
-        if head is None:
+        if seen[0] is None:
             return (None,)
-        value = self._space.parts.values.value_now(found, head)
+        row, fields = seen[0]
+        value = self._parts.values.value_now(found, row, fields)
         if value is None:
             return None
         self._parts.meter.got(len(value[0]))
-        return (StoredObject(head=ObjectHead(found, head), value=value[0]),)
+        return (StoredObject(head=ObjectHead(found, row, fields), value=value[0]),)
 
     async def reap(self) -> int:
         """Remove now what has expired from the ledger; return how many objects that were.
@@ -266,33 +268,31 @@ class AsyncKeyspace(
         now_s = self._space.parts.store.environment.time()
         return head if head is not None and head.is_visible(now_s) else None
 
-    def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
-        """The visible head of an object, on any thread; ``None`` when only the loop can tell."""
-        found = self._seen_now(self._parts.ledger.head_now, key)
-        return None if found is None else (self.visible(found[0]),)
-
     def view_now(self, key: ObjectKey) -> tuple[ObjectHead | None] | None:
         """``head`` on any thread; ``None`` when only the loop can tell."""
-        found = self._seen_now(self._parts.ledger.row_now, key)
+        found = self._row_now(key)
         if found is None:
             return None
         if found[0] is None:
             return (None,)
-        value, fields = found[0]
-        expires_s = fields[8]
-        if expires_s and self._parts.store.environment.time() >= expires_s:
-            return (None,)
         self._space.checks.sample(key)
-        return (ObjectHead(key, value, fields),)
+        return (ObjectHead(key, *found[0]),)
 
-    def _seen_now(self, look: Callable[[ObjectKey], T | None], key: ObjectKey) -> T | None:
-        """What a look on this thread finds, unless a step of a rebuild may have come between."""
+    def _row_now(self, key: ObjectKey) -> tuple[HeadRow | None] | None:
+        """The row of the visible head of an object; ``None`` when only the loop can tell."""
         self._space.check_open()
-        ledger = self._parts.ledger
-        if not self._parts.store.read_only:
-            return look(key)
-        before, found = ledger.state_now(), look(key)
-        return found if before is not None and before == ledger.state_now() else None
+        parts = self._space.parts
+        ledger = parts.ledger
+        is_reader = parts.store.read_only
+        before = ledger.state_now() if is_reader else None
+        found = ledger.row_now(key)
+        if is_reader and (before is None or before != ledger.state_now()):
+            return None  # a step of a rebuild by the owner may have come between
+        if found is not None and found[0] is not None:
+            expires_s = found[0][1][8]
+            if expires_s and parts.store.environment.time() >= expires_s:
+                return (None,)
+        return found
 
     def key_of(self, tag: str, bucket: Name, key: Name) -> ObjectKey:
         """Return the key of an object of this keyspace. See ``SpaceParts.key_of``."""

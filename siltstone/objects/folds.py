@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from siltstone.objects.changes import Name, name_bytes, name_text
 from siltstone.objects.object_views import ObjectHead
@@ -22,12 +22,12 @@ from siltstone.objects.records.keys import (
 )
 from siltstone.objects.records.limits import FIELD_BYTES_MAX
 from siltstone.objects.records.space_rows import decode_index_entry
-from siltstone.store.handles.async_table import pages_of
+from siltstone.store.handles.async_table import value_pages
 
 if TYPE_CHECKING:
-    from siltstone.core.table_value import TableValue
     from siltstone.store.handles.async_table import AsyncTableSnapshot
 
+T = TypeVar("T")
 Found = tuple[ObjectKey, Head]
 
 
@@ -105,8 +105,8 @@ async def heads(
     """Yield the heads of a range, in the order of buckets and keys, some at a time."""
     async for page in _head_rows(ledger, which):
         found = [
-            (decode_head_key(row_key), decode_head(row.value, where=row_key.hex()))
-            for row_key, row in page
+            (decode_head_key(row_key), decode_head(value, where=row_key.hex()))
+            for row_key, value in page
         ]
         yield [each for each in found if which.has(each[1], now_s)]
 
@@ -116,14 +116,7 @@ async def head_views(
 ) -> AsyncIterator[list[ObjectHead]]:
     """Yield what ``heads`` does as callers see it, checked, and decoded when it is looked at."""
     async for page in _head_rows(ledger, which):
-        found = []
-        for row_key, row in page:
-            check_head_key(row_key)
-            value = row.value
-            fields = head_fields(value, where=row_key.hex())
-            if which.has_fields(fields[7], fields[8], now_s):
-                found.append(ObjectHead(row_key, value, fields))
-        yield found
+        yield _checked(page, which, now_s, ObjectHead)
 
 
 async def head_rows(
@@ -131,21 +124,32 @@ async def head_rows(
 ) -> AsyncIterator[list[tuple[bytes, bytes, HeadFields]]]:
     """Yield the rows of what ``heads`` yields, checked, each with its fields of a fixed length."""
     async for page in _head_rows(ledger, which):
-        found = []
-        for row_key, row in page:
-            check_head_key(row_key)
-            fields = head_fields(row.value, where=row_key.hex())
-            if which.has_fields(fields[7], fields[8], now_s):
-                found.append((row_key, row.value, fields))
-        yield found
+        yield _checked(page, which, now_s, lambda *row: row)
+
+
+def _checked(
+    page: list[tuple[bytes, bytes]],
+    which: HeadRange,
+    now_s: float,
+    make: Callable[[bytes, bytes, HeadFields], T],
+) -> list[T]:
+    """What ``make`` makes of the rows that a fold is about."""
+    found = []
+    is_all = which.since is None and which.until is None
+    for row_key, value in page:
+        check_head_key(row_key)
+        fields = head_fields(value, row_key)
+        if (is_all and not fields[8]) or which.has_fields(fields[7], fields[8], now_s):
+            found.append(make(row_key, value, fields))
+    return found
 
 
 def _head_rows(
     ledger: AsyncTableSnapshot, which: HeadRange
-) -> AsyncIterator[list[tuple[bytes, TableValue]]]:
+) -> AsyncIterator[list[tuple[bytes, bytes]]]:
     """Rows of the heads of a range."""
     first, after = bounds(heads_prefix(which.tag, which.bucket), which.start, which.end)
-    return pages_of(ledger, first, max(first, after))
+    return value_pages(ledger, first, max(first, after))
 
 
 async def buckets(ledger: AsyncTableSnapshot, tag: bytes, now_s: float) -> AsyncIterator[bytes]:
@@ -220,16 +224,16 @@ async def entries(
     first, after = bounds(prefix, which.start, which.end)
     if which.end is not None and first >= after:
         return
-    async for page in pages_of(ledger, first, after):
+    async for page in value_pages(ledger, first, after):
         found = []
-        for row_key, row in page:
+        for row_key, value in page:
             entry, key = decode_index_key(row_key)
             term = name_text(entry.term)
             if key.tag != which.tag:
                 continue
             if which.pattern is not None and not which.pattern.search(term):
                 continue
-            expires_s = decode_index_entry(row.value, where=row_key.hex())
+            expires_s = decode_index_entry(value, where=row_key.hex())
             if not expires_s or now_s < expires_s:
                 found.append((term, key))
         yield found

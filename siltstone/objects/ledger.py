@@ -16,7 +16,7 @@ from siltstone.objects.records.keys import (
     ObjectKey,
     after_prefix,
     first_sqn_of,
-    head_key,
+    lookup_key,
 )
 from siltstone.objects.records.rebuild_rows import is_rebuild
 from siltstone.objects.records.space_rows import (
@@ -33,6 +33,9 @@ from siltstone.store.handles.async_table import AsyncTable, value_of
 if TYPE_CHECKING:
     from siltstone.container.models.segments import TableValue
     from siltstone.store.async_store import AsyncStore
+
+HeadRow = tuple[bytes, HeadFields]
+"""The row of a head, and its fields of a fixed length."""
 
 NO_ROW: Final = b"\x00"
 """No row has this key."""
@@ -94,20 +97,20 @@ class Ledger:
         """The value segments, in the order of their SQNs."""
         return await manifest_of(self._table.scan, where=self._names.name)
 
-    def row_now(self, key: ObjectKey) -> tuple[tuple[bytes, HeadFields] | None] | None:
-        """What ``head_now`` finds, checked and not decoded: its row, and fields of a fixed length.
+    def row_now(self, key: ObjectKey) -> tuple[HeadRow | None] | None:
+        """What ``head_now`` finds, checked and not decoded.
 
         Returns:
             ``None`` when only the store's loop can tell.
         """
-        row_key = head_key(key)
+        row_key = lookup_key(key)
         found = value_of(self._table, row_key)
         if found is None:
             return None
         if found[0] is None:
             return (None,)
         value = found[0].value
-        return ((value, head_fields(value, where=row_key.hex())),)
+        return ((value, head_fields(value, row_key)),)
 
     def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
         """The head of an object, expired or not, on any thread.
@@ -115,7 +118,7 @@ class Ledger:
         Returns:
             ``None`` when only the store's loop can tell.
         """
-        row_key = head_key(key)
+        row_key = lookup_key(key)
         found = value_of(self._table, row_key)
         return None if found is None else (_head(row_key, found[0]),)
 
@@ -124,7 +127,7 @@ class Ledger:
         found = self.head_now(key)
         if found is not None:
             return found[0]
-        row_key = head_key(key)
+        row_key = lookup_key(key)
         return _head(row_key, await self._table.get(row_key))
 
 

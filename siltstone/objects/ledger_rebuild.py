@@ -20,7 +20,7 @@ from siltstone.objects.evaluation import LedgerRow, rows_between
 from siltstone.objects.ledger import Ledger
 from siltstone.objects.manifest import Manifest
 from siltstone.objects.object_views import ObjectHead
-from siltstone.objects.rebuild_plan import Recalc, head_of, record_length, with_number
+from siltstone.objects.rebuild_plan import Recalc, head_of, with_number
 from siltstone.objects.rebuild_report import RebuildReport, doubtful_objects
 from siltstone.objects.rebuild_step import RebuildStep
 from siltstone.objects.records.footer import key_hash
@@ -210,7 +210,7 @@ class LedgerRebuild:
             old = heads[key] if key in heads else await self._ledger.head(key)
             # What expired by the time of any record stays so, whatever the clock says by now.
             seen_ms = max(seen_ms, header.modified_ms)
-            place = (row.number, offset, record_length(header, len(raw)))
+            place = (row.number, offset, header.length_after(len(raw)))
             new = head_of(header, place, max(clock_s, seen_ms / 1000))
             if new is not None and strategy is Strategy.RECALC:
                 new = new._replace(entries=())
@@ -252,7 +252,7 @@ class LedgerRebuild:
         doubt = Doubt(number=row.number, last_sqn=gap.last_sqn)
         for hashed in gap.hashes:
             self._doubts[hashed] = doubt
-            step.add(Put(self._names.ledger, doubtful_key(hashed), encode_doubt(doubt)))
+            step.add(doubtful_key(hashed), encode_doubt(doubt))
         return step
 
     # --- doubtful objects, and the index ----------------------------------------------------------
@@ -291,7 +291,7 @@ class LedgerRebuild:
                 version = await self._commit(step.operations(), version)
                 step = RebuildStep(self._names.ledger, now)
             step.put(rows, size)
-            step.add(Put(self._names.ledger, doubtful_key(hashed, key), encode_doubt(doubt)))
+            step.add(doubtful_key(hashed, key), encode_doubt(doubt))
         return await self._commit(step.operations(), version)
 
     async def _end_large(self, now: Rebuild, version: int) -> int:
@@ -305,7 +305,7 @@ class LedgerRebuild:
                 continue
             live, dead = large_key(LargeStatus.LIVE, number), large_key(LargeStatus.DEAD, number)
             if await self._table.get(live) is None:
-                step.add(Put(self._names.ledger, dead, encode_large_row(LargeRow())))
+                step.add(dead, encode_large_row(LargeRow()))
             if step.size > self._commit_bytes // 2:
                 version = await self._commit(step.operations(), version)
                 step = RebuildStep(self._names.ledger, now)

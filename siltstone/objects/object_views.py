@@ -145,14 +145,16 @@ class StoredObject:
     value: bytes
 
 
-def value_of_record(key: ObjectKey, head: Head, record: Buffer, *, where: str) -> bytes:
-    """Return the value in the record that a head names.
+def value_of_record(
+    key: ObjectKey, head: Head | HeadFields, record: Buffer, *, where: str
+) -> bytes:
+    """Return the value in the record that a head, or its first fields, names.
 
     Raises:
         LostObjectError: the bytes are not that record.
     """
     try:
-        return value_of_change(record, key, head.sqn, head.size, head.value_hash, where=where)
+        return value_of_change(record, key, head[0], head[5], head[6], where=where)
     except (CorruptDataError, FormatError) as error:
         raise lost(key, head, where, str(error)) from error
 
@@ -165,12 +167,12 @@ def forget_loss(key: ObjectKey, error: LostObjectError) -> None:
     """Note nothing."""
 
 
-def lost(key: ObjectKey, head: Head, where: str, reason: str) -> LostObjectError:
+def lost(key: ObjectKey, head: Head | HeadFields, where: str, reason: str) -> LostObjectError:
     """The error for an object whose bytes are damaged or gone."""
     return LostObjectError(
         f"value is lost: {reason}",
         where=where,
         bucket=name_text(key.bucket),
         key=name_text(key.key),
-        sqn=head.sqn,
+        sqn=head[0],
     )

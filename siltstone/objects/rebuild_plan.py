@@ -12,7 +12,6 @@ from siltstone.objects.errors import UnsupportedError
 from siltstone.objects.object_views import ObjectHead
 from siltstone.objects.records.footer import HeaderNote, encode_footer
 from siltstone.objects.records.head import Head
-from siltstone.objects.records.large_place import SUM_BYTES
 from siltstone.objects.records.rebuild_rows import Rebuild
 from siltstone.objects.records.space_rows import (
     ManifestRow,
@@ -51,11 +50,6 @@ def check_recalc(space: Space, recalc: Mapping[str, Recalc]) -> None:
         raise UnsupportedError(f"the strategy of the tag {tag!r} is recalc: give its function")
     for tag in sorted(set(recalc) - wanted):
         raise UnsupportedError(f"the strategy of the tag {tag!r} is not recalc: it has no function")
-
-
-def record_length(header: RecordHeader, raw_length: int) -> int:
-    """Bytes of a record whose header has so many; the header itself has to add them up."""
-    return raw_length + header.stored + SUM_BYTES if header.has_value else raw_length
 
 
 def head_of(header: RecordHeader, place: tuple[int, int, int], now_s: float) -> Head | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siltstone.container.models.segments import Operation, Put, Remove
+from siltstone.container.models.segments import ChangeKeys, Operation
 from siltstone.objects.records.keys import STATE
 from siltstone.objects.records.rebuild_rows import Rebuild, encode_rebuild
 
@@ -30,26 +30,23 @@ class RebuildStep:
         self.size = 0
         self.count = 0
         self._ledger = ledger
-        self._operations: list[Operation] = []
+        self._rows: list[LedgerRow] = []
 
     def put(self, rows: list[LedgerRow], size: int) -> None:
         """Take the rows of an object."""
-        ledger = self._ledger
-        self._operations += [
-            Remove(ledger, key) if value is None else Put(ledger, key, value) for key, value in rows
-        ]
+        self._rows += rows
         self.size += size
         self.count += 1
 
-    def add(self, operation: Put) -> None:
+    def add(self, key: bytes, value: bytes) -> None:
         """Take a row."""
-        self._operations.append(operation)
-        self.size += len(operation.key) + len(operation.value)
+        self._rows.append((key, value))
+        self.size += len(key) + len(value)
 
     def remove(self, key: bytes) -> None:
         """Take away a row."""
-        self._operations.append(Remove(self._ledger, key))
+        self._rows.append((key, None))
 
     def operations(self) -> list[Operation]:
         """All of it."""
-        return [*self._operations, Put(self._ledger, STATE, encode_rebuild(self.now))]
+        return [ChangeKeys(self._ledger, [*self._rows, (STATE, encode_rebuild(self.now))])]

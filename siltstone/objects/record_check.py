@@ -39,7 +39,7 @@ from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
 from siltstone.objects.records.value_record import RecordHeader, ValueKind, decode_record
 from siltstone.objects.row_check import damage, object_text
 from siltstone.objects.value_log import PIECE_BYTES, FoundHeader, scan
-from siltstone.store.handles.async_table import pages_of
+from siltstone.store.handles.async_table import value_pages
 from siltstone.store.handles.self_checked import read_checked
 
 if TYPE_CHECKING:
@@ -267,11 +267,11 @@ class RecordCheck:
     async def _missing(self, row: ManifestRow, seen: set[int]) -> AsyncIterator[Finding]:
         """The objects whose change belongs to a segment that has no such record."""
         last = None if row.status is ValueStatus.ACTIVE else row.last_sqn
-        async for page in pages_of(self._ledger, HEAD, after_prefix(HEAD)):
-            for row_key, found in page:
+        async for page in value_pages(self._ledger, HEAD, after_prefix(HEAD)):
+            for row_key, value in page:
                 try:
                     key = decode_head_key(row_key)
-                    head = decode_head(found.value, where=row_key.hex())
+                    head = decode_head(value, where=row_key.hex())
                 except (CorruptDataError, FormatError):
                     continue  # it was told when rows were compared
                 is_here = head.sqn >= row.first_sqn and (last is None or head.sqn <= last)

@@ -45,7 +45,7 @@ from siltstone.objects.records.space_rows import (
     ValueStatus,
     decode_index_entry,
 )
-from siltstone.store.handles.async_table import pages_of
+from siltstone.store.handles.async_table import value_pages
 
 if TYPE_CHECKING:
     from siltstone.objects.space_names import SpaceNames
@@ -87,9 +87,9 @@ class RowCheck:
 
     async def findings(self) -> AsyncIterator[Finding]:
         """Yield what is wrong with any row."""
-        async for page in pages_of(self._ledger, b"", None):
-            for row_key, found in page:
-                async for finding in self._row(row_key, found.value):
+        async for page in value_pages(self._ledger, b"", None):
+            for row_key, value in page:
+                async for finding in self._row(row_key, value):
                     yield finding
             await asyncio.sleep(0)
 

@@ -26,7 +26,7 @@ from siltstone.objects.records.space_rows import (
     ValueStatus,
     decode_state,
 )
-from siltstone.store.handles.async_table import pages_of
+from siltstone.store.handles.async_table import value_pages
 
 if TYPE_CHECKING:
     from siltstone.objects.moment import Moment
@@ -119,9 +119,9 @@ async def look_at(moment: Moment) -> KeyspaceInfo:
     firsts = [row.first_sqn for row in rows]
     live = [0] * len(rows)
     objects = expired = entries = size = large = large_bytes = 0
-    async for page in pages_of(ledger, HEAD, after_prefix(HEAD)):
-        for row_key, found in page:
-            head = decode_head(found.value, where=row_key.hex())
+    async for page in value_pages(ledger, HEAD, after_prefix(HEAD)):
+        for row_key, value in page:
+            head = decode_head(value, where=row_key.hex())
             position = bisect_right(firsts, head.sqn) - 1
             if position >= 0:
                 live[position] += head.length

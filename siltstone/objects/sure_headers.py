@@ -130,7 +130,7 @@ async def bare_headers(
     end, newest = 0, after_sqn
     try:
         async for each in scan(segment, 0, length):
-            end = each.offset + each.header.record_length
+            end = each.offset + each.header.length_after(len(each.raw))
             if each.header.sqn > after_sqn:
                 page.append(each)
                 newest = each.header.sqn

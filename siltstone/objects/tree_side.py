@@ -25,7 +25,7 @@ from siltstone.objects.records.space_rows import HeadOnly
 from siltstone.objects.records.value_record import encode_value_sum
 from siltstone.objects.snapshots import FOLD_TTL_S
 from siltstone.objects.tree import HeadTree, Node, Range, TreeBuilder, TreeShape, head_hash
-from siltstone.store.handles.async_table import pages_of
+from siltstone.store.handles.async_table import value_pages
 
 if TYPE_CHECKING:
     from siltstone.objects.open_space import OpenSpace
@@ -167,8 +167,8 @@ class OwnSide:
     async def branches(self) -> list[Node]:
         """See ``Side``."""
         builder = TreeBuilder(self._which[0], self._now_s, self._shape)
-        async for page in pages_of(self._moment.ledger, *self._which):
-            builder.add((row_key, found.value) for row_key, found in page)
+        async for page in value_pages(self._moment.ledger, *self._which):
+            builder.add(page)
             await asyncio.sleep(0)
         self._tree = builder.tree()
         return self._tree.branches
@@ -181,10 +181,10 @@ class OwnSide:
     async def hashes(self, which: Range) -> HashPage:
         """See ``Side``."""
         hashes: dict[bytes, bytes] = {}
-        async for page in pages_of(self._moment.ledger, *which):
-            for row_key, found in page:
-                if not has_expired(found.value, self._now_s):
-                    hashes[row_key] = head_hash(row_key, found.value)
+        async for page in value_pages(self._moment.ledger, *which):
+            for row_key, value in page:
+                if not has_expired(value, self._now_s):
+                    hashes[row_key] = head_hash(row_key, value)
             if len(hashes) >= HASHES_MAX:
                 return HashPage(hashes, page[-1][0] + b"\0")
             await asyncio.sleep(0)

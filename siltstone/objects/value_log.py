@@ -26,6 +26,7 @@ from siltstone.objects.records.footer import (
     decode_piece,
     decode_trailer,
 )
+from siltstone.objects.records.head import is_large
 from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
 from siltstone.objects.records.value_record import (
     FIXED_BYTES,
@@ -37,7 +38,7 @@ from siltstone.objects.records.value_record import (
 from siltstone.store.handles.self_checked import read_checked, read_checked_now
 
 if TYPE_CHECKING:
-    from siltstone.objects.records.head import Head
+    from siltstone.objects.records.head import Head, HeadFields
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.space_names import SpaceNames
     from siltstone.store.async_store import AsyncStore
@@ -134,14 +135,14 @@ class ValueLog:
         except (CorruptDataError, OffsetError) as error:
             raise lost(key, head, self._names.value_segment(number), str(error)) from error
 
-    def value_now(self, key: ObjectKey, head: Head) -> tuple[bytes] | None:
-        """``value`` on any thread; ``None`` when only that can tell."""
-        if head.large is not None:
+    def value_now(self, key: ObjectKey, row: bytes, fields: HeadFields) -> tuple[bytes] | None:
+        """``value`` on any thread, of a row and its fields; ``None`` when only that can tell."""
+        if is_large(row):
             return None
-        segment = self._segment(head.number)
-        check = partial(value_of_record, key, head, where=segment.name)
+        segment = self._segment(fields[2])
+        check = partial(value_of_record, key, fields, where=segment.name)
         try:
-            return read_checked_now(segment, head.offset, head.length, check)
+            return read_checked_now(segment, fields[3], fields[4], check)
         except (OffsetError, SegmentNotFoundError, SegmentTruncatedError):
             return None  # its record is elsewhere by now
 
@@ -241,6 +242,6 @@ async def scan(segment: AsyncSegment, start: int, end: int) -> AsyncIterator[Fou
         raw = data[position - base : position - base + needed]
         header = decode_header(raw, where=segment.name)
         yield FoundHeader(position, raw, header)
-        position += header.record_length
+        position += header.length_after(needed)
     if position != end:
         raise CorruptDataError("records end elsewhere", where=segment.name, at=position, end=end)

@@ -15,7 +15,7 @@ from siltstone.objects.records.space_rows import ManifestRow, ValueStatus
 from siltstone.objects.records.value_record import ValueKind
 from siltstone.objects.scores import ValueUse
 from siltstone.objects.value_log import FoundHeader, scan
-from siltstone.store.handles.async_table import pages_of
+from siltstone.store.handles.async_table import value_pages
 
 if TYPE_CHECKING:
     from siltstone.objects.space_parts import SpaceParts
@@ -38,10 +38,10 @@ class ValueUses:
         """How much of each segment is needed, in groups of neighbours that may be compacted."""
         firsts = [row.first_sqn for row in manifest]
         live = [0] * len(manifest)
-        async for page in pages_of(self._ledger, HEAD, after_prefix(HEAD)):
-            for row_key, found in page:
-                sqn, _, _, _, length, *_ = head_fields(found.value, where=row_key.hex())
-                live[bisect_right(firsts, sqn) - 1] += length
+        async for page in value_pages(self._ledger, HEAD, after_prefix(HEAD)):
+            for row_key, value in page:
+                fields = head_fields(value, row_key)
+                live[bisect_right(firsts, fields[0]) - 1] += fields[4]
             await asyncio.sleep(0)
         groups: list[list[ValueUse]] = [[]]
         for row, size in zip(manifest, live, strict=True):

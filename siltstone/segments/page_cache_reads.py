@@ -86,10 +86,10 @@ class ReadPlace:
         For callers who verify the bytes themselves. Of an older row they may be other ones.
         """
         near = self.near
-        done = near.read_unverified(self.chunk.name, offset + self.shift, buffer)
-        if done:
-            near.ahead.quick()
-        return done
+        if near.read_now(self.chunk.name, offset + self.shift, buffer) is None:
+            return False
+        near.ahead.quick()
+        return True
 
 
 class NearReads:
@@ -98,10 +98,14 @@ class NearReads:
     Args:
         context: tools of the segment layer.
         read_now: reads what is in memory.
+
+    Attributes:
+        ahead: what is read ahead of readers.
+        read_now: the same; nothing is compared.
     """
 
     def __init__(self, context: Context, read_now: ReadNow) -> None:
-        self._read_now = read_now
+        self.read_now = read_now
         self.ahead = context.ahead
         self._context = context
         self._blocks = context.blocks
@@ -133,7 +137,7 @@ class NearReads:
         place = self.find(segment_id, offset)
         if place is None:
             return False
-        return self._read_now(place.chunk.name, offset + place.shift, bytearray(1)) is not None
+        return self.read_now(place.chunk.name, offset + place.shift, bytearray(1)) is not None
 
     def learn(self, place: ReadPlace, offset: int, end: int) -> None:
         """Look the sums up that a read of ``[offset, end)`` of the place needs."""
@@ -152,14 +156,10 @@ class NearReads:
         chunk = place.chunk
         known = self._known(chunk, begin, begin + len(buffer))
         if known is not None:
-            version = self._read_now(chunk.name, begin, buffer)
+            version = self.read_now(chunk.name, begin, buffer)
             if version == known or version is None:
                 return version is not None
         return self._read_verified(place, begin, memoryview(buffer), most)
-
-    def read_unverified(self, name: str, begin: int, buffer: memoryview | bytearray) -> bool:
-        """Fill ``buffer`` from ``begin`` in a chunk, for who verifies it."""
-        return self._read_now(name, begin, buffer) is not None
 
     def read_parts(self, place: ReadPlace, begin: int, view: memoryview, share: Share) -> bool:
         """Fill ``view`` from ``begin`` in the chunk, part by part, maybe on two threads."""
@@ -206,7 +206,7 @@ class NearReads:
         """Read and compare whole blocks, whatever is remembered of them."""
         chunk, end = place.chunk, begin + len(view)
         if not self._verifies:
-            return self._read_now(chunk.name, begin, view) is not None
+            return self.read_now(chunk.name, begin, view) is not None
         first, stop = begin // BLOCK_BYTES, -(-end // BLOCK_BYTES)
         sums = _sums(place, first, stop)
         if sums is None:
@@ -219,9 +219,9 @@ class NearReads:
             sums=sums,
         )
         if begin == blocks.start and end == blocks.end:
-            return self._read_now(chunk.name, begin, view) is not None and blocks.match(view)
+            return self.read_now(chunk.name, begin, view) is not None and blocks.match(view)
         version = read_part_now(
-            self._read_now, blocks, view, self._context.scratch, known=None, most=most
+            self.read_now, blocks, view, self._context.scratch, known=None, most=most
         )
         if version is None:
             return False

@@ -253,7 +253,9 @@ class Reading:
 
     def table_get(self, table: str, key: bytes) -> TableValue | None:
         """The acknowledged value of a key."""
-        return self.replica.tables.get(self.table_id(table), key)
+        replica = self.replica
+        table_id = replica.rows.table_id(table)
+        return replica.tables.get(self.table_id(table) if table_id is None else table_id, key)
 
     def table_scan(
         self, table: str, start: bytes, end: bytes | None, *, reverse: bool, limit: int

@@ -41,7 +41,7 @@ from siltstone.core.checksums import crc32c
 from siltstone.core.constants import KIB, Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.objects.records.keys import ObjectKey, suffix
-from siltstone.objects.records.value_record import RecordHeader, decode_header
+from siltstone.objects.records.value_record import RecordHeader, decode_header, header_length
 
 PIECE_BYTES: Final = 64 * KIB
 """A piece takes no more headers once it is so long."""
@@ -258,9 +258,10 @@ def decode_piece(
     position, record = 0, piece.record
     while position < piece.length:
         header = decode_header(view, position, where=where)
-        found.append((record, bytes(view[position : position + header.length]), header))
-        position += header.length
-        record += header.record_length
+        length = header_length(view, position, where=where)
+        found.append((record, bytes(view[position : position + length]), header))
+        position += length
+        record += header.length_after(length)
     if not found or len(found) != len(piece.hashes) or found[0][2].sqn != piece.first_sqn:
         raise CorruptDataError(
             "piece of a footer has other records than its entry", where=where, at=piece.offset

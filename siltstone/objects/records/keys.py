@@ -18,6 +18,7 @@ that is the beginning of another comes before it, and parts are told apart.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable
 from enum import IntEnum
@@ -44,6 +45,9 @@ INDEX_KEY_BYTES: Final = len(INDEX) + 5 * len(_END)
 
 _ENTRY: Final = struct.Struct("<BH")
 _HEAD_PARTS: Final = 4
+_plain_head = re.compile(re.escape(HEAD) + rb"([^\0]*)\0\x01" * _HEAD_PARTS).fullmatch
+"""The parts of the key of a head that have no ``00``: nearly all."""
+_new_tuple = tuple.__new__
 _U32: Final = struct.Struct(">I")
 _U64: Final = struct.Struct(">Q")
 
@@ -108,6 +112,12 @@ def suffix(key: ObjectKey) -> bytes:
 def head_key(key: ObjectKey) -> bytes:
     """Key of an object's head."""
     return HEAD + suffix(key)
+
+
+def lookup_key(key: ObjectKey) -> bytes:
+    """``head_key`` for who only looks: the few suffixes in memory are those of changes."""
+    tag, bucket, name, subkey = key
+    return HEAD + _leading(tag, bucket) + escaped(name) + (escaped(subkey) if subkey else _END)
 
 
 def index_keys(key: ObjectKey, entries: Iterable[IndexEntry]) -> list[bytes]:
@@ -199,16 +209,15 @@ def decode_large_key(row_key: bytes) -> tuple[LargeStatus, int]:
 
 def decode_head_key(row_key: bytes) -> ObjectKey:
     """The object that a head belongs to. Raises ``CorruptDataError``."""
-    return ObjectKey(*_parts(row_key, HEAD, 0, _HEAD_PARTS))
+    found = _plain_head(row_key)
+    if found is None:
+        return ObjectKey(*_parts(row_key, HEAD, 0, _HEAD_PARTS))
+    return _new_tuple(ObjectKey, found.groups())
 
 
 def check_head_key(row_key: bytes) -> None:
     """Raise what ``decode_head_key`` raises."""
-    if not (
-        row_key.startswith(HEAD)
-        and row_key.endswith(_END)
-        and row_key.count(_END, 1) == row_key.count(b"\0", 1) == _HEAD_PARTS
-    ):
+    if _plain_head(row_key) is None:
         decode_head_key(row_key)
 
 

@@ -52,6 +52,8 @@ from siltstone.objects.records.limits import HEADER_BYTES_MAX
 
 VERSION: Final = 1
 _FIXED: Final = struct.Struct("<BBBBIIQQQQ8sIHHHHI")
+_IDENTITY: Final = struct.Struct("<3sBIIQ16xQ8s4xHHH")
+"""Of the fixed part of a header, what tells a record with a value from others."""
 _ENTRY: Final = struct.Struct("<BH")
 _U32: Final = struct.Struct("<I")
 
@@ -67,6 +69,9 @@ class ValueKind(IntEnum):
     STANDARD = 1
     KEY_DELTA = 2
     TOMBSTONE = 3
+
+
+_STANDARD_BEGIN: Final = bytes((ValueKind.STANDARD, VERSION, 0))
 
 
 class RecordHeader(NamedTuple):
@@ -113,8 +118,11 @@ class RecordHeader(NamedTuple):
     @property
     def record_length(self) -> int:
         """Bytes of the record."""
-        value = self.stored + _U32.size if self.has_value else 0
-        return self.length + value
+        return self.length_after(self.length)
+
+    def length_after(self, length: int) -> int:
+        """Bytes of the record, whose header has so many: to add those up takes long."""
+        return length + self.stored + _U32.size if self.has_value else length
 
 
 def length_of_header(
@@ -299,18 +307,19 @@ def value_of_change(
             change.
         FormatError: a record of an unknown kind or version.
     """
-    view, name = memoryview(data), b"".join(key)
+    view = memoryview(data)
     if len(view) >= _HEADER_MIN:
-        fields = _FIXED.unpack_from(view)
-        length, stored = fields[4:6]
-        end = length - _U32.size
+        tag, bucket, name, subkey = key
+        found = _IDENTITY.unpack_from(view)
+        length, stored = found[2:4]
+        identity = (sqn, size, value_hash, len(bucket), len(name), len(subkey))
+        expected = (_STANDARD_BEGIN, len(tag), length, stored, *identity)
+        names, end = b"".join(key), length - _U32.size
         if (
-            fields[:4] == (ValueKind.STANDARD, VERSION, 0, len(key.tag))
-            and (fields[6], fields[9], fields[10]) == (sqn, size, value_hash)
-            and fields[12:15] == (len(key.bucket), len(key.key), len(key.subkey))
-            and FIXED_BYTES + len(name) <= end
+            found == expected
+            and FIXED_BYTES + len(names) <= end
             and len(view) == length + stored + _U32.size
-            and view[FIXED_BYTES : FIXED_BYTES + len(name)] == name
+            and view[FIXED_BYTES : FIXED_BYTES + len(names)] == names
             and crc32c(view[:end]) == _U32.unpack_from(view, end)[0]
         ):
             value = bytes(view[length : length + stored])

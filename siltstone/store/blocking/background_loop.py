@@ -72,9 +72,11 @@ class BackgroundLoop(LivingHandle):
         self._closed = False
         self.second = SecondThread(f"{name}-second")
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._ident: int | None = None
         self._begun = False
 
     def _serve(self) -> None:
+        self._ident = threading.get_ident()
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
@@ -123,11 +125,11 @@ class BackgroundLoop(LivingHandle):
             ClosedError: this is a forked child.
             RuntimeError: this is the loop's own thread.
         """
-        if self.forked:
+        if os.getpid() != self._pid:
             raise ClosedError(
                 "the store was opened before a fork: spawn the process, and open it there"
             )
-        if threading.get_ident() == self._thread.ident:
+        if threading.get_ident() == self._ident:
             raise RuntimeError("a blocking call on the store's own loop would wait for itself")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -282,11 +282,14 @@ def value_of(table: AsyncTable, key: bytes) -> tuple[TableValue | None] | None:
         return None
 
 
-def pages_of(
+async def value_pages(
     snapshot: AsyncTableSnapshot, start: bytes, end: bytes | None
-) -> AsyncIterator[list[Found]]:
-    """Yield what ``AsyncTableSnapshot.scan`` does, as lists of up to 1,000 fetched at once."""
-    return snapshot._pages(start, end)
+) -> AsyncIterator[list[tuple[bytes, bytes]]]:
+    """Yield what ``AsyncTableSnapshot.scan`` does, without versions, as lists of up to 1,000."""
+    values = snapshot._held.values
+    while page := values(start, end, limit=PAGE_COUNT):
+        yield page
+        start = page[-1][0] + b"\0"
 
 
 def has_ended(snapshot: AsyncTableSnapshot) -> bool:

@@ -127,12 +127,16 @@ def test_a_snapshot_shows_one_version(index: Index) -> None:
     index.apply([remove_range(1, b"", b""), (index_key(1, b"b"), stored(6, b"n"))], position(6))
     assert [key for key, _ in taken.scan(1, b"", None)] == [b"a", b"b", b"c"]
     assert [key for key, _ in taken.scan(1, b"", None, reverse=True)] == [b"c", b"b", b"a"]
+    values = taken.scan_values(1, b"", None, limit=9, bytes_max=999)
+    assert values == [(b"a", b"va"), (b"b", b"vb"), (b"c", b"vc")]
     assert taken.get(1, b"a") == Entry(5, b"va")
     assert taken.get(1, b"") is None
     assert [key for key, _ in index.scan(1, b"", None)] == [b"b"]
     taken.close()
     with pytest.raises(ClosedError):
         taken.get(1, b"a")
+    with pytest.raises(ClosedError):
+        taken.scan_values(1, b"", None, limit=9, bytes_max=999)
 
 
 def test_closing_the_index_ends_its_snapshots_and_frees_the_folder(tmp_path: Path) -> None:

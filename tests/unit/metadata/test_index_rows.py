@@ -33,6 +33,7 @@ from siltstone.metadata.index_rows import (
     stored,
     walk_backward,
     walk_forward,
+    walk_values,
 )
 from siltstone.metadata.position import Position
 
@@ -59,11 +60,11 @@ class Rows:
     def valid(self) -> bool:
         return 0 <= self.at < len(self.keys)
 
-    def key(self) -> bytes:
-        return self.keys[self.at]
+    def key(self) -> bytes | None:
+        return self.keys[self.at] if self.valid() else None
 
     def value(self) -> bytes:
-        return self.rows[self.key()]
+        return self.rows[self.keys[self.at]]
 
     def next(self) -> None:
         self.steps += 1
@@ -140,7 +141,23 @@ def test_a_walk_ends_with_the_entry_that_reaches_its_bytes(reverse: bool) -> Non
         assert len(found) == count, bytes_max
 
 
+@pytest.mark.parametrize("bytes_max", [0, 1, 2 * ROW_BYTES, NO_LIMIT])
+@pytest.mark.parametrize("limit", [0, 1, 2, 99])
+def test_a_walk_of_values_finds_what_the_other_one_does(limit: int, bytes_max: int) -> None:
+    for start in BOUNDS:
+        for end in (*BOUNDS, None):
+            rows, others = table(*KEYS), table(*KEYS)
+            low, high = scan_bounds(2, start, end)
+            found = walk_values(rows, low, high, limit, bytes_max)  # type: ignore[arg-type]
+            entries = walk(others, start, end, reverse=False, limit=limit, bytes_max=bytes_max)
+            assert found == [(key, entry.value) for key, entry in entries]
+            assert (rows.steps, rows.looked) == (others.steps, others.looked)
+
+
 def test_a_walk_does_not_step_beyond_what_was_asked_for() -> None:
+    rows = table(*KEYS)
+    assert walked(rows, b"", None, bytes_max=2 * ROW_BYTES) == [b"a", b"b"]
+    assert rows.steps == 1
     rows = table(*KEYS)
     assert walked(rows, b"b", None, limit=3) == [b"b", b"b\0", b"c"]
     assert rows.steps == 2
@@ -157,6 +174,8 @@ def test_damage_that_ends_a_walk_is_raised(reverse: bool) -> None:
         walked(rows, b"", None, reverse=reverse)
     with pytest.raises(ValueError, match="Corruption"):
         keys_between(rows, b"", b"z", 9)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Corruption"):
+        walk_values(rows, b"", b"z", 9, 9)  # type: ignore[arg-type]
 
 
 def test_keys_are_found_up_to_a_limit_and_not_the_end() -> None:

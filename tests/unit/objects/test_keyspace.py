@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import siltstone
 from siltstone import objects
+from siltstone.container.reader import read_container
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ClosedError, ConditionFailedError, ReadOnlyError
+from siltstone.objects.ledger import Ledger
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +64,25 @@ def test_what_has_expired_is_absent(
     assert photos.head("b", "short") is None
     assert photos.get("b", "short") is None
     assert list(photos.keys("b")) == ["long"]
+
+
+def test_a_reader_takes_no_head_from_between_two_steps_of_a_rebuild(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with siltstone.open(folder) as store:
+        objects.create(store, "rebuilt").put("b", "k", b"v")
+    monkeypatch.setattr(read_container, "POLL_S", 1e9)  # its look at the log stays fresh
+    with siltstone.open(folder, read_only=True) as store:
+        photos = objects.open(store, "rebuilt")
+        key = photos._keyspace.key_of("o", "b", "k")
+        assert photos._keyspace.view_now(key) is not None
+        states = count()
+        monkeypatch.setattr(Ledger, "state_now", lambda _: next(states))
+        assert photos._keyspace.view_now(key) is None
+        assert photos._keyspace.get_now(key) is None
+        found = photos.get("b", "k")  # which the loop of the store tells
+        assert found is not None
+        assert found.value == b"v"
 
 
 def test_all_that_was_put_is_there_in_the_next_opening(folder: Path) -> None:

@@ -207,9 +207,9 @@ def test_the_fields_of_a_head_are_given_where_it_can_be_decoded() -> None:
         except (CorruptDataError, FormatError) as error:
             told = type(error)
             with pytest.raises(told):
-                head_fields(tried, where="row")
+                head_fields(tried, b"row")
         else:
-            assert head_fields(tried, where="row") == fields
+            assert head_fields(tried, b"row")[:9] == fields
         kinds.add(told)
     assert kinds == {None, CorruptDataError, FormatError}
 

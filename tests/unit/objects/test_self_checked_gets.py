@@ -99,7 +99,7 @@ class Place:
 
     def head(self, space: Keyspace, number: int) -> Head:
         key = space._keyspace.key_of("o", "b", f"k{number:02d}")
-        seen = space._keyspace.head_now(key)
+        seen = space._keyspace._parts.ledger.head_now(key)
         assert seen is not None
         assert seen[0] is not None
         return seen[0]
