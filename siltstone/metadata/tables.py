@@ -114,6 +114,11 @@ class Tables:
         """Return the acknowledged entry of a key."""
         return self._index.get(table_id, key)
 
+    def value(self, table_id: int, key: bytes) -> bytes | None:
+        """Return the acknowledged value of a key, for who needs no version."""
+        found = self._index.get_raw(index_key(table_id, key))
+        return None if found is None else stored_value(found)
+
     def pages(self, table_id: int, start: bytes, end: bytes) -> Iterator[list[tuple[bytes, Entry]]]:
         """Yield acknowledged entries of ``[start, end)``, page by page.
 

@@ -28,7 +28,7 @@ from siltstone.objects.records.space_rows import (
     decode_state,
 )
 from siltstone.objects.space_names import SpaceNames
-from siltstone.store.handles.async_table import AsyncTable, value_of
+from siltstone.store.handles.async_table import AsyncTable, bare_value_of, value_of
 
 if TYPE_CHECKING:
     from siltstone.container.models.segments import TableValue
@@ -104,13 +104,11 @@ class Ledger:
             ``None`` when only the store's loop can tell.
         """
         row_key = lookup_key(key)
-        found = value_of(self._table, row_key)
+        found = bare_value_of(self._table, row_key)
         if found is None:
             return None
-        if found[0] is None:
-            return (None,)
-        value = found[0].value
-        return ((value, head_fields(value, row_key)),)
+        value = found[0]
+        return (None,) if value is None else ((value, head_fields(value, row_key)),)
 
     def head_now(self, key: ObjectKey) -> tuple[Head | None] | None:
         """The head of an object, expired or not, on any thread.

@@ -133,7 +133,8 @@ class SpaceParts:
             ObjectLimitError: a part is empty or too long.
             UnsupportedError: the keyspace has no such tag, or no values.
         """
-        self.check_values("objects with values")
+        if self.space.head_only is not None:
+            self.check_values("objects with values")
         return object_key(self.check_tag(tag), bucket, key)
 
     def head_key_of(self, tag: str, bucket: Name, key: Name, subkey: Name = b"") -> ObjectKey:
@@ -143,7 +144,8 @@ class SpaceParts:
             ObjectLimitError: a part is too short or too long.
             UnsupportedError: the keyspace has no such tag, no subkeys, or no look-up.
         """
-        self.check_lookup("look at a single head")
+        if self.space.head_only is not None:
+            self.check_lookup("look at a single head")
         found = object_key(self.check_tag(tag), bucket, key)
         if not subkey:
             return found

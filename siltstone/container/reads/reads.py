@@ -253,9 +253,11 @@ class Reading:
 
     def table_get(self, table: str, key: bytes) -> TableValue | None:
         """The acknowledged value of a key."""
-        replica = self.replica
-        table_id = replica.rows.table_id(table)
-        return replica.tables.get(self.table_id(table) if table_id is None else table_id, key)
+        return self.replica.tables.get(self.table_id(table), key)
+
+    def table_value(self, table: str, key: bytes) -> bytes | None:
+        """What ``table_get`` gives, without the version."""
+        return self.replica.tables.value(self.table_id(table), key)
 
     def table_scan(
         self, table: str, start: bytes, end: bytes | None, *, reverse: bool, limit: int
