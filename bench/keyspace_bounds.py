@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -14,6 +15,7 @@ import siltstone
 from bench.keyspace_child import NAME, index_of
 from bench.workshop import Loop, in_flight, seconds_of
 from siltstone.container.models.segments import ChangeKeys
+from siltstone.core.checksums import crc32c
 from siltstone.objects.changes import object_key, put_request
 from siltstone.objects.evaluation import LedgerRow, ObjectChange, RecordPlace, evaluate
 from siltstone.objects.records.keys import head_key
@@ -85,7 +87,26 @@ def rows_of(store: siltstone.Store, numbers: list[int]) -> Callable[[], float]:
     """Looks up the rows of heads in their table, without a keyspace; gives rows a second."""
     table = store.table(SpaceNames(NAME).ledger)
     keys = [head_key(object_key("o", "bucket", f"key-{number:09}")) for number in numbers]
-    return lambda: len(keys) / seconds_of(lambda: [table.get(key) for key in keys])
+    return lambda: len(keys) / seconds_of(lambda: deque(map(table.get, keys), maxlen=0))
+
+
+def looked_up(descriptor: int, value: bytes, numbers: list[int]) -> Callable[[], float]:
+    """Reads values of a file by the least that a get has to do in Python; gives values a second.
+
+    That is a dictionary that knows where each lies, a read, a sum, and bytes of their own.
+    """
+    places = {f"key-{number:09}": number * len(value) for number in numbers}
+    names = [f"key-{number:09}" for number in numbers]
+    expected = crc32c(value)
+
+    def read() -> None:
+        for name in names:
+            buffer = bytearray(len(value))
+            os.preadv(descriptor, [buffer], places[name])
+            assert crc32c(buffer) == expected
+            bytes(buffer)
+
+    return lambda: len(names) / seconds_of(read)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def opened(file: Path, count: int) -> dict[str, object]:
         head = objects.open(store, NAME).head("bucket", f"key-{count - 1:09}")
     assert head is not None, "all were durable"
     store.close()
-    return {"seconds": watch.seconds}
+    return {"seconds": watch.seconds, "cpu_s": watch.cpu_s}
 
 
 def folded(file: Path, count: int) -> Iterator[dict[str, object]]:
@@ -72,6 +72,7 @@ def folded(file: Path, count: int) -> Iterator[dict[str, object]]:
                 assert sum(1 for _ in ledger.scan(b"\x10", b"\x11")) == count
             yield {
                 "heads": count / heads.seconds,
+                "cpu_us": heads.cpu_s / count * 1e6,
                 "scans": count / scan.seconds,
                 "memory_mib": memory_mib,
             }

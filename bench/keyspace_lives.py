@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import siltstone
-from bench.figure import MIB, PER_SECOND, SECONDS, Figure, Unit, bounded
+from bench.figure import MIB, MICROSECONDS, PER_SECOND, SECONDS, Figure, Unit, bounded
 from bench.keyspace_child import NAME
 from bench.leveled import Leveled, LeveledStore, leveled_reads
 from bench.s3_place import s3_place
@@ -21,6 +21,7 @@ from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 
 OBJECTS = (1_000_000, 2_000)
 HEADS_AIM = 150_000.0
+HEAD_CPU_US = 1e6 / HEADS_AIM
 OPEN_AIM_S = 3.0
 MEMORY_AIM_MIB = 64.0
 """Goals of heads a second, of an opening after a kill, and of what a fold of all heads takes."""
@@ -51,7 +52,11 @@ def after_a_kill(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
     what = f"heads of {count:,} keys, in order"
     return [
         bounded(f"open {count:,} objects after a kill", SECONDS, [opened["seconds"]], OPEN_AIM_S),
+        bounded("processor time of that", SECONDS, [opened["cpu_s"]], OPEN_AIM_S),
         bounded(what, PER_SECOND, heads, HEADS_AIM),
+        bounded(
+            "processor time of each", MICROSECONDS, [turn["cpu_us"] for turn in turns], HEAD_CPU_US
+        ),
         *(
             Figure(what=what, peer=peer, unit=PER_SECOND, ours=heads, theirs=their, goal=goal)
             for peer, their, goal in (

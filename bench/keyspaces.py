@@ -10,6 +10,7 @@ import asyncio
 import os
 import sqlite3
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -22,7 +23,7 @@ import rocksdict
 import siltstone
 from bench.bare_pipeline import BarePipeline, PlainFile
 from bench.figure import MIB, MICROSECONDS, PER_SECOND, Figure, Unit, alternate, bounded
-from bench.keyspace_bounds import BareCommits, lmdb_batches, rows_of
+from bench.keyspace_bounds import BareCommits, lmdb_batches, looked_up, rows_of
 from bench.keyspace_child import WIDTH, index_of, put_object
 from bench.keyspace_differences import differences_of_keyspaces
 from bench.keyspace_lives import after_a_kill, from_a_bucket
@@ -236,29 +237,24 @@ def _reads(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
             random = Random(7)
             wanted = [random.randrange(few) for _ in range(reads)]
 
-            def head() -> float:
+            def rate(read: Callable[[int], object]) -> float:
                 return reads / seconds_of(
-                    lambda: [keyspace.head("bucket", f"key-{number:09}") for number in wanted]
+                    lambda: deque(map(read, wanted), maxlen=0)  # what is read is not kept
                 )
+
+            def head() -> float:
+                return rate(lambda number: keyspace.head("bucket", f"key-{number:09}"))
 
             def rocks_get() -> float:
-                return reads / seconds_of(
-                    lambda: [rocks.get(b"key-%09d" % number) for number in wanted]
-                )
+                return rate(lambda number: rocks.get(b"key-%09d" % number))
 
             def get() -> float:
-                return reads / seconds_of(
-                    lambda: [keyspace.get("bucket", f"key-{number:09}") for number in wanted]
-                )
+                return rate(lambda number: keyspace.get("bucket", f"key-{number:09}"))
 
             def preadv() -> float:
                 buffer = bytearray(VALUE_BYTES)
                 descriptor = file.fileno()
-                return reads / seconds_of(
-                    lambda: [
-                        os.preadv(descriptor, [buffer], number * VALUE_BYTES) for number in wanted
-                    ]
-                )
+                return rate(lambda number: os.preadv(descriptor, [buffer], number * VALUE_BYTES))
 
             bare_get = rows_of(opened, wanted)
             their_heads = [partial(each.head, reads, few) for each in opened_leveled]
@@ -266,7 +262,10 @@ def _reads(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
             ours, theirs, bare, *heads = alternate(
                 workshop.rounds, head, rocks_get, bare_get, *their_heads
             )
-            got, read, *gets = alternate(workshop.rounds, get, preadv, *their_gets)
+            bare_read = looked_up(file.fileno(), value, wanted)
+            got, read, least, *gets = alternate(
+                workshop.rounds, get, preadv, bare_read, *their_gets
+            )
     return [
         Figure(
             what="head, random",
@@ -290,6 +289,13 @@ def _reads(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
             ours=got,
             theirs=read,
             goal=0.3,
+        ),
+        Figure(
+            what="get 8 KiB, random, flushed",
+            peer="dictionary, preadv and a sum, in Python",
+            unit=PER_SECOND,
+            ours=got,
+            theirs=least,
         ),
         *(
             Figure(what=what, peer=peer, unit=PER_SECOND, ours=mine, theirs=their, goal=2)
