@@ -49,7 +49,13 @@ from siltstone.metadata.position import Position
 from siltstone.segments.packing_segment_storage import PackingSegmentStorage
 
 FAR = 2**40
-"""How much higher the table version and every id counter of a new lineage are, at least."""
+"""How much higher the table version and the id counters of a new lineage are, at least."""
+
+TABLES_FAR = 2**20
+"""The same of ids of tables, which have four bytes: more than a log that is lost can have made."""
+
+_TABLES_FAR_BELOW = 2**31
+"""From this id on, after two thousand recoveries, ids of tables that were lost may come again."""
 
 _IDS_BITS = 20
 """Ids that one try of a recovery may use up."""
@@ -111,8 +117,9 @@ async def make_base(
     rows = replica.rows
     # Each try has another epoch, and so ids of its own.
     far = FAR + (writer.epoch << _IDS_BITS)
-    counters = [put_counter(kind, rows.counter(kind) + far) for kind in CounterKind]
-    await writer.update(counters)
+    await writer.update(
+        [put_counter(kind, _number_after(kind, rows.counter(kind), far)) for kind in CounterKind]
+    )
     for part in put_back:
         for begin in range(0, part.length, policy.chunk_bytes):
             end = min(begin + policy.chunk_bytes, part.length)
@@ -142,6 +149,13 @@ async def make_base(
     position = Position(lineage, tables.applied_version + FAR, tables.applied_crc, 0)
     cut.index.apply([], position)
     return position
+
+
+def _number_after(kind: CounterKind, number: int, far: int) -> int:
+    """What a counter goes on with that was here in the older lineage, and may have been beyond."""
+    if kind is CounterKind.TABLE_ID:
+        return number + (TABLES_FAR if number < _TABLES_FAR_BELOW else 0)
+    return number + far
 
 
 def segment_reports(

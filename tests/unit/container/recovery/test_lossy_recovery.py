@@ -10,7 +10,7 @@ import pytest
 from siltstone.container.models.recovery_report import RecoveryReport, RecoveryState
 from siltstone.container.models.segments import Put
 from siltstone.container.recovery.lossy_recovery import recover_container
-from siltstone.container.recovery.new_lineage import FAR
+from siltstone.container.recovery.new_lineage import FAR, TABLES_FAR
 from siltstone.core.errors import (
     ChunkUnavailableError,
     FencedError,
@@ -124,7 +124,8 @@ def test_a_lost_log(made: World) -> None:
         assert value.value == b"flushed"
         assert again.rows.version >= version + FAR
         for kind in CounterKind:
-            assert again.rows.counter(kind) > FAR
+            far = TABLES_FAR if kind is CounterKind.TABLE_ID else FAR
+            assert again.rows.counter(kind) > far
         assert await again.container.append("a", b"on") == 500
         await again.container.flush()
         await again.container.concat("a", "sealed")
@@ -136,6 +137,28 @@ def test_a_lost_log(made: World) -> None:
         record = decode_recovery(made.bucket.chunks[name.encode()].content, where=name)
         assert uuid_text(record.lineage) == done.new_lineage
         assert record.table_version - record.cut_version >= FAR
+
+    made.run(run())
+
+
+def test_tables_are_made_after_recoveries(made: World) -> None:
+    """Their ids have four bytes in each row."""
+
+    async def run() -> None:
+        owner = await filled(made)
+        for number in range(3):
+            await owner.container.flush()
+            await made.crash(owner, keep_index=False)
+            lose(made)
+            assert (await recovered(made)).done
+            owner = await made.open()
+            table = f"after {number}"
+            await owner.container.create_table(table)
+            await owner.container.commit([Put(table, b"k", b"v")])
+            value = await owner.container.table_get(table, b"k")
+            assert value is not None
+            assert value.value == b"v"
+        await owner.container.close()
 
     made.run(run())
 
