@@ -21,6 +21,7 @@ from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkStorageFullError
 from siltstone.core.metrics import COMMITS_HELD, Metrics
+from siltstone.core.storage.late_work import forget
 
 logger = logging.getLogger(__name__)
 
@@ -122,3 +123,4 @@ async def _end(work: asyncio.Future[None]) -> None:
     if not work.done():
         work.cancel()
         await asyncio.wait([work])
+    forget(work)  # no caller is left that hears why it failed

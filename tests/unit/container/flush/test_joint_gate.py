@@ -8,6 +8,7 @@ hold: commits go on or get an answer, and the table log follows as soon as it ca
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -124,6 +125,25 @@ async def test_a_cancelled_flush_lets_commits_go_on() -> None:
         await check_goes_on(owner, CALL_S)
         await asyncio.wait([flush])
         assert flush.cancelled()
+
+
+async def test_why_a_flush_failed_that_is_just_being_cancelled_is_no_noise() -> None:
+    async with busy() as (made, owner, _):
+        unheard: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, facts: unheard.append(facts))
+        flush = asyncio.ensure_future(owner.container.flush_tables())
+        await until_held(made, owner)
+        (work,) = (task for task in asyncio.all_tasks() if "WholeCuts._flush_rest" in repr(task))
+        work.add_done_callback(lambda _: flush.cancel())
+        owner.storage.plan = lambda call: Fate.REFUSED if call.operation == "create" else Fate.DONE
+        await asyncio.wait([flush])
+        assert flush.cancelled()
+        assert work.done()
+        del flush, work
+        gc.collect()
+        assert unheard == []
+        owner.storage.plan = all_done
 
 
 async def test_commits_go_on_while_storage_does_not_answer() -> None:
