@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--kafka", action="store_true", help="logs in a model of Kafka")
     parser.add_argument("--short", action="store_true", help="owners that live for seconds")
     parser.add_argument("--collections", action="store_true", help="a story of collections")
+    parser.add_argument("--keyspaces", action="store_true", help="a story of a keyspace")
     parser.add_argument("--trace", action="store_true", help="print everything that happened")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.CRITICAL)
@@ -33,6 +34,7 @@ def main() -> None:
                 kafka=arguments.kafka,
                 short=arguments.short,
                 collections=arguments.collections,
+                keyspaces=arguments.keyspaces,
             )
             if arguments.trace:
                 sys.stdout.write("\n".join(played.lines) + "\n")

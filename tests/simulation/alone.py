@@ -8,6 +8,7 @@ is built from it, while the processes of the run continue.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,23 @@ from tests.simulation.whole_commits import check_whole
 from tests.support.container.row_checks import all_chunks, all_extents
 
 if TYPE_CHECKING:
+    from siltstone.container.state.replica import Replica
     from tests.simulation.world import World
     from tests.support.simulation.processes import Process
 
 
-async def check_alone(world: World, process: Process) -> None:
+Besides = Callable[["Replica"], None]
+
+
+async def check_alone(
+    world: World, process: Process, besides: Besides = lambda replica: None
+) -> None:
     """Check every container as if its log were lost now.
+
+    Args:
+        world: with them.
+        process: that looks.
+        besides: checks the state of each; what it raises is raised.
 
     Raises:
         ViolationError: something that its tables name is not there.
@@ -42,12 +54,14 @@ async def check_alone(world: World, process: Process) -> None:
         copy.insert(key, deepcopy(chunk))
     for index in range(world.containers):
         try:
-            await _check(world, process, copy, index)
+            await _check(world, process, copy, index, besides)
         except (SiltstoneError, AssertionError, KeyError) as error:
             raise ViolationError(f"storage alone, container {index}: {error!r}") from error
 
 
-async def _check(world: World, process: Process, copy: Bucket, index: int) -> None:
+async def _check(
+    world: World, process: Process, copy: Bucket, index: int, besides: Besides
+) -> None:
     storage = MemoryChunkStorage(copy, world.profile, clock=lambda: 0.0, sleep=lambda _: None)
     chunks = bridged(storage, process, world.settings)
     scratch = world.folder / process.name / f"{index}"
@@ -70,6 +84,7 @@ async def _check(world: World, process: Process, copy: Bucket, index: int) -> No
     try:
         _check_cut(cut, storage)
         check_whole(cut.replica, world.ledgers[index].commits)
+        besides(cut.replica)
     finally:
         cut.index.close()
         await chunks.close()

@@ -79,7 +79,7 @@ async def _last(host: Host) -> None:
     async for _ in host.store.sweep(delete=True, all_epochs=True):
         pass
     for ledger in host.world.ledgers:
-        await _drain(host, ledger)
+        await drain(host, ledger)
     await _look(host)
     for stats in host.store.stats():
         if stats.last_error is not None:
@@ -98,7 +98,7 @@ async def _retain(host: Host) -> None:
                 raise ViolationError(f"{rule} leaves {segment.name} {info}, cut {cuts}")
 
 
-async def _drain(host: Host, ledger: Ledger) -> None:
+async def drain(host: Host, ledger: Ledger) -> None:
     """Nothing is left that is not needed."""
     assert host.store is not None
     index, tag = ledger.index, tag_of(ledger.index, host.world.containers)

@@ -201,11 +201,7 @@ class Host:
         finally:
             self.opened.set()
         self.store = AsyncStore(self.parts, slots, read_only=False, closes=None)
-        for slot, ledger in zip(slots, world.ledgers, strict=True):
-            chance = Random(f"{world.seed}/{self.process.name}/clients-{slot.index}")
-            self.applications.append(
-                Application(self.store, self.process, ledger, plans[slot.index], chance)
-            )
+        self.applications = self._clients(self.store, slots, plans)
         await work(self)
         # Of a world's own chance, so that every other draw stays as it was.
         flush = Random(f"{world.seed}/{self.process.name}/close").choice(CHOICES)
@@ -213,6 +209,16 @@ class Host:
             await self.store.close(flush=flush)
             self.closed = flush
         self.machine.busy = False
+
+    def _clients(
+        self, store: AsyncStore, slots: Sequence[ContainerSlot], plans: list[Plans]
+    ) -> list[Application]:
+        """The clients of each container."""
+        made = []
+        for slot, ledger in zip(slots, self.world.ledgers, strict=True):
+            chance = Random(f"{self.world.seed}/{self.process.name}/clients-{slot.index}")
+            made.append(Application(store, self.process, ledger, plans[slot.index], chance))
+        return made
 
     async def _slots(self, *, read_only: bool, takeover: bool) -> Sequence[ContainerSlot]:
         """Open all containers, as the store of a user does."""

@@ -16,11 +16,11 @@ class Mutant:
         old: its text, which is there once.
         new: what stands there instead.
         story: where it is seen: "long", or "short" if owners have to live for seconds, or "kafka"
-            if logs have to be in a model of Kafka, or "collections".
+            if logs have to be in a model of Kafka, or "collections", or "keyspaces".
     """
 
     name: str
     file: str
     old: str
     new: str
-    story: Literal["long", "short", "kafka", "collections"] = "long"
+    story: Literal["long", "short", "kafka", "collections", "keyspaces"] = "long"

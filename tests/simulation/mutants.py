@@ -18,6 +18,7 @@ from tests.simulation.age_mutants import AGE_MUTANTS
 from tests.simulation.collection_mutants import COLLECTION_MUTANTS
 from tests.simulation.engine_mutants import ENGINE_MUTANTS
 from tests.simulation.kafka_mutants import KAFKA_MUTANTS
+from tests.simulation.keyspace_mutants import KEYSPACE_MUTANTS
 from tests.simulation.life_mutants import LIFE_MUTANTS
 from tests.simulation.log_mutants import LOG_MUTANTS
 from tests.simulation.mutant import Mutant
@@ -33,6 +34,7 @@ MUTANTS = (
     *KAFKA_MUTANTS,
     *LIFE_MUTANTS,
     *COLLECTION_MUTANTS,
+    *KEYSPACE_MUTANTS,
 )
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from tests.simulation.collections.story import CollectionStory
 from tests.simulation.collections.world import CollectionWorld
+from tests.simulation.keyspaces.story import KeyspaceStory
+from tests.simulation.keyspaces.world import KeyspaceWorld
 from tests.simulation.short_lives import ShortLives
 from tests.simulation.story import Story
 from tests.simulation.world import World
@@ -26,7 +28,7 @@ class Played:
     Attributes:
         lines: its trace.
         digest: a hash of that.
-        acknowledged: plain appends that were acknowledged.
+        acknowledged: plain appends that were acknowledged; of keyspaces, changes.
         epoch: how many owners opened; of collections, how many processes there were.
     """
 
@@ -37,15 +39,26 @@ class Played:
 
 
 def replay_command(
-    seed: int, *, kafka: bool = False, short: bool = False, collections: bool = False
+    seed: int,
+    *,
+    kafka: bool = False,
+    short: bool = False,
+    collections: bool = False,
+    keyspaces: bool = False,
 ) -> str:
     """How to see a run again."""
     choices = f"{' --kafka' * kafka}{' --short' * short}{' --collections' * collections}"
+    choices += " --keyspaces" * keyspaces
     return f"python -m tests.simulation {seed}{choices} --trace"
 
 
 def play(
-    seed: int, *, kafka: bool = False, short: bool = False, collections: bool = False
+    seed: int,
+    *,
+    kafka: bool = False,
+    short: bool = False,
+    collections: bool = False,
+    keyspaces: bool = False,
 ) -> Played:
     """Play a seed; what goes wrong is raised with the command that repeats it.
 
@@ -54,10 +67,15 @@ def play(
         kafka: whether the logs are in a model of Kafka.
         short: whether its owners live for seconds.
         collections: whether it is a story of collections, which have no owner.
+        keyspaces: whether it is a story of a keyspace.
     """
-    command = replay_command(seed, kafka=kafka, short=short, collections=collections)
+    command = replay_command(
+        seed, kafka=kafka, short=short, collections=collections, keyspaces=keyspaces
+    )
     if collections:
         return _play_collections(seed, command)
+    if keyspaces:
+        return _play_keyspaces(seed, command)
     world = World(seed, kafka=kafka)
     with _told(world, command):
         _run(world, ShortLives(world) if short else Story(world))
@@ -78,6 +96,18 @@ def _play_collections(seed: int, command: str) -> Played:
         digest=world.trace.digest,
         acknowledged=sum(ledger.acknowledged for ledger in world.ledgers.values()),
         epoch=len(world.processes),
+    )
+
+
+def _play_keyspaces(seed: int, command: str) -> Played:
+    world = KeyspaceWorld(seed)
+    with _told(world, command):
+        _run(world, KeyspaceStory(world))
+    return Played(
+        lines=world.trace.lines,
+        digest=world.trace.digest,
+        acknowledged=world.space.acknowledged,
+        epoch=world.ledgers[0].epoch,
     )
 
 

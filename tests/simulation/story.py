@@ -9,7 +9,7 @@ from tests.simulation.asking import Plans
 from tests.simulation.ending import bring_to_an_end
 from tests.simulation.facts import ViolationError
 from tests.simulation.host import Host
-from tests.simulation.world import World
+from tests.simulation.world import Machine, World
 
 SECONDS = 60.0
 CLIENTS = 3
@@ -108,7 +108,7 @@ class Story:
         if not free:
             await asyncio.sleep(1)
             return None
-        host = Host(self.world, "owner", self.chance.choice(free))
+        host = self._host(self.chance.choice(free))
         host.start_owner(self.plans, be_busy, takeover=takeover)
         self.hosts.append(host)
         try:
@@ -122,6 +122,10 @@ class Story:
             return host
         await asyncio.sleep(0.5)
         return None
+
+    def _host(self, machine: Machine) -> Host:
+        """A process that is to own the store."""
+        return Host(self.world, "owner", machine)
 
     async def _kill(self, host: Host) -> None:
         await host.die(keep_index=self.chance.random() < 0.7)
@@ -181,7 +185,7 @@ class Story:
         free = [machine for machine in self.world.machines if not machine.busy]
         if not free:
             return
-        host = Host(self.world, "owner", self.chance.choice(free))
+        host = self._host(self.chance.choice(free))
         host.start_owner(self.plans, be_busy, takeover=True)
         self.hosts.append(host)
         await asyncio.sleep(self.chance.random() ** 3 * 2)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -83,15 +83,25 @@ class Machine:
 
 
 class World:
-    """Everything that a run consists of but its story."""
+    """Everything that a run consists of but its story.
 
-    def __init__(self, seed: int, *, kafka: bool = False) -> None:
+    Args:
+        seed: of the run.
+        kafka: whether the logs are in a model of Kafka.
+        containers: how many the store may have, each as likely as it is there.
+    """
+
+    process_class: type[Process] = Process
+
+    def __init__(
+        self, seed: int, *, kafka: bool = False, containers: Sequence[int] = CONTAINERS
+    ) -> None:
         self.seed = seed
         self.clock = Clock()
         self.chance = Random(f"{seed}/story")
         self.trace = Trace(self.clock)
         self.weather = Weather(Random(f"{seed}/weather"))
-        self.containers = self.chance.choice(CONTAINERS)
+        self.containers = self.chance.choice(containers)
         self.ledgers = [Ledger(index, self.now_ms) for index in range(self.containers)]
         self.profile = self.chance.choice(PROFILES)
         self.settings = settings(self.chance)
@@ -159,7 +169,7 @@ class World:
         delays: Callable[[Pool, Random], Delays],
         outlives: Callable[[Pool], bool],
     ) -> Process:
-        process = Process(
+        process = self.process_class(
             f"{kind}-{len(self.processes) + 1}",
             self.clock,
             self.seed,

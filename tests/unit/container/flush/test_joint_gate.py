@@ -135,7 +135,7 @@ async def test_why_a_flush_failed_that_is_just_being_cancelled_is_no_noise() -> 
         flush = asyncio.ensure_future(owner.container.flush_tables())
         await until_held(made, owner)
         (work,) = (task for task in asyncio.all_tasks() if "WholeCuts._flush_rest" in repr(task))
-        work.add_done_callback(lambda _: flush.cancel())
+        work.add_done_callback(lambda _, cancel=flush.cancel: cancel())  # type: ignore[misc]
         owner.storage.plan = lambda call: Fate.REFUSED if call.operation == "create" else Fate.DONE
         await asyncio.wait([flush])
         assert flush.cancelled()
