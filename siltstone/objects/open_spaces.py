@@ -12,6 +12,7 @@ from siltstone.core.errors import ReadOnlyError
 from siltstone.objects.large_tasks import do_large_tasks
 from siltstone.objects.ledger import Ledger
 from siltstone.objects.losses import Losses
+from siltstone.objects.lost_changes import pass_lost_sqns
 from siltstone.objects.manifest import LiveManifest
 from siltstone.objects.open_space import OpenSpace
 from siltstone.objects.snapshots import LedgerSnapshots
@@ -113,7 +114,7 @@ async def open_space(
         limits: when a value segment is full, if it is not open yet; ``None`` is the default.
         settings: how keyspaces are used, likewise; ``None`` means by the settings of the store.
 
-    Raises what ``find_space`` raises.
+    Raises what ``find_space`` and ``pass_lost_sqns`` raise.
     """
     store = for_keyspaces(store)
     opened = _open.setdefault(store, _OpenSpaces())
@@ -121,6 +122,8 @@ async def open_space(
         space = opened.spaces.get(names.name)
         if space is None or space.closed:
             found = await find_space(store, names)
+            if not store.read_only:
+                found = await pass_lost_sqns(store, names, found)
             ledger = Ledger(store, names)
             settings = settings or keyspace_settings(store)
             meter = SpaceMeter(metrics_of(store, names.ledger), names.name)

@@ -138,22 +138,7 @@ class ValueSegments:
             SiltstoneError: the store refused; nothing changed, or that is unknown.
         """
         state, ledger = found.state, self._names.ledger
-        full = ManifestRow(
-            number=state.number,
-            status=ValueStatus.ROLLING,
-            first_sqn=state.first_sqn,
-            last_sqn=state.next_sqn - 1,
-            length=state.length,
-            records=state.records,
-        )
-        following = SpaceState(
-            next_sqn=state.next_sqn,
-            number=state.next_number,
-            first_sqn=state.next_sqn,
-            length=0,
-            records=0,
-            next_number=state.next_number + 1,
-        )
+        full, following = full_row(state), following_state(state, state.next_sqn)
         await self._store.create(self._names.value_segment(following.number), exist_ok=True)
         self._unsure = full
         result = await self._store.commit(
@@ -248,6 +233,30 @@ class ValueSegments:
 def active_row(state: SpaceState) -> ManifestRow:
     """The row of the segment that takes records."""
     return ManifestRow(number=state.number, status=ValueStatus.ACTIVE, first_sqn=state.first_sqn)
+
+
+def full_row(state: SpaceState) -> ManifestRow:
+    """The row of the segment that took records, once it takes no more."""
+    return ManifestRow(
+        number=state.number,
+        status=ValueStatus.ROLLING,
+        first_sqn=state.first_sqn,
+        last_sqn=state.next_sqn - 1,
+        length=state.length,
+        records=state.records,
+    )
+
+
+def following_state(state: SpaceState, next_sqn: int) -> SpaceState:
+    """The state in which the next segment takes the next records, from an SQN on."""
+    return SpaceState(
+        next_sqn=next_sqn,
+        number=state.next_number,
+        first_sqn=next_sqn,
+        length=0,
+        records=0,
+        next_number=state.next_number + 1,
+    )
 
 
 def _put(ledger: str, row: ManifestRow) -> Put:

@@ -77,7 +77,8 @@ class SpaceLedger:
     @property
     def newest(self) -> int:
         """The highest SQN that is known."""
-        return max(self._sqns, default=0)
+        living = (sqn for sqn, each in self._sqns.items() if each.state is State.HAPPENED)
+        return max(living, default=0)
 
     @property
     def keys(self) -> list[Key]:
@@ -103,7 +104,8 @@ class SpaceLedger:
 
     def placed(self, change: SpaceChange, sqn: int) -> None:
         """It is certain that a change has this SQN."""
-        if change.sqn == sqn and self._sqns.get(sqn) is change:
+        if change.sqn == sqn:
+            change.happened()
             return
         if change.sqn is not None:
             raise ViolationError(f"{change.what} has the SQNs {change.sqn} and {sqn}")
@@ -319,9 +321,12 @@ class SpaceLedger:
             raise ViolationError(f"rolled back to {next_sqn}, though {self.flushed} was flushed")
         self.rolls_back = False
         self.lineage += 1
-        for sqn in [sqn for sqn in self._sqns if sqn >= next_sqn]:
-            change = self._sqns.pop(sqn)
-            change.state, change.why = State.FAILED, "it was lost with tier 1"
+        for sqn, change in self._sqns.items():
+            if sqn >= next_sqn and change.state is State.HAPPENED:
+                # Its SQN stays its own.
+                change.state, change.why = State.FAILED, "it was lost with tier 1"
+        if not self.is_made:
+            self._sqns.clear()  # another keyspace will be made
         for key, facts in self._facts.items():
             self._facts[key] = [each for each in facts if each.sqn < next_sqn]
         self._reigns = [each for each in self._reigns if each.first_sqn < next_sqn]
