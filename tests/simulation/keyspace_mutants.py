@@ -63,12 +63,6 @@ ROW_MUTANTS = (
         "pass",
     ),
     _keyspaces(
-        "what was put again is removed when its older version expires",
-        "objects/evaluation.py",
-        "    if old is None or old.expires_s != request.expires_s:\n",
-        "    if old is None:\n",
-    ),
-    _keyspaces(
         "what has expired is visible",
         "objects/async_keyspace.py",
         "return head if head is not None and head.is_visible(now_s) else None",
@@ -106,10 +100,10 @@ VALUE_MUTANTS = (
         "            return header if retains else None\n",
     ),
     _keyspaces(
-        "a value that was moved is not looked for",
-        "objects/object_views.py",
-        "READS_MAX = 3",
-        "READS_MAX = 1",
+        "SQNs that were lost with tier 1 are given again",
+        "objects/lost_changes.py",
+        ".version() - found.found.version < FAR:",
+        ".version() >= found.found.version:",
     ),
     _keyspaces(
         "a backup lacks the segment that takes records",
