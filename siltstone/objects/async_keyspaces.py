@@ -88,6 +88,8 @@ async def open_async(store: AsyncStore, name: str) -> AsyncKeyspace:
         LostDataError: bytes of acknowledged changes are gone.
         CorruptDataError: rows are damaged.
         FormatError: it was made by a newer version.
+        BackPressureError, SafeModeError, StorageFullError, OutcomeUnknownError: the log failed, or
+            had no room, when what is left of earlier owners was to be tidied up. A repeat goes on.
     """
     return AsyncKeyspace(await open_space(store, space_names(name)))
 

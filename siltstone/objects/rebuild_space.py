@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from siltstone.core.errors import ReadOnlyError
-from siltstone.objects.errors import UnsupportedError
+from siltstone.core.errors import CorruptDataError, ReadOnlyError
+from siltstone.objects.errors import KeyspaceNotFoundError, RebuildingError, UnsupportedError
 from siltstone.objects.ledger_rebuild import LedgerRebuild
+from siltstone.objects.lost_changes import pass_lost_sqns
 from siltstone.objects.open_spaces import space_closed
 from siltstone.objects.rebuild_plan import Recalc, check_recalc
 from siltstone.objects.rebuild_report import RebuildReport
 from siltstone.objects.rebuild_start import begin_rebuild, space_to_rebuild
+from siltstone.objects.space_setup import find_space
 from siltstone.store.system_table import for_keyspaces
 
 if TYPE_CHECKING:
@@ -54,6 +57,9 @@ async def rebuild_space(
         )
     check_recalc(space, recalc)
     async with space_closed(store, names):
+        # A ledger with damage, or without a state, is made again from what records say.
+        with suppress(KeyspaceNotFoundError, CorruptDataError, RebuildingError):
+            await pass_lost_sqns(store, names, await find_space(store, names))
         await begin_rebuild(store, names, space)
     rebuild = LedgerRebuild(store, names, space, recalc, accept_loss=accept_loss, progress=progress)
     return await rebuild.run()

@@ -71,6 +71,20 @@ async def test_no_change_gets_the_sqn_of_one_that_was_lost(flushed: int) -> None
         await opened.store.close()
 
 
+async def test_a_rebuild_after_the_recovery_gives_no_lost_sqn() -> None:
+    async with World(1, settings=QUIET) as world:
+        opened = await open_owner(world)
+        await opened.make()
+        photos = await opened.keyspace()
+        await photos.put("b", "k", b"flushed")
+        await opened.store.flush()
+        lost = (await photos.put("b", "k", b"lost")).sqn
+        opened = await without_tier_1(world, opened)
+        await rebuild_space(opened.store, NAMES, None, {})
+        assert (await (await opened.keyspace()).put("b", "k", b"again")).sqn > lost
+        await opened.store.close()
+
+
 async def test_sqns_go_on_without_a_gap_where_nothing_was_lost() -> None:
     async with World(1, settings=QUIET) as world:
         opened = await open_owner(world)
