@@ -15,7 +15,7 @@ from tests.support.objects.streams_to_put import stuttering
 
 SIZES = (0, 9, 200, 200, 700, 850)
 LARGE_SIZES = (1_600, 4_000, 9_000)
-LARGE = 0.12
+LARGE = 0.15
 TTLS_S = (1, 4, 15, 3_600)
 KEYS = 5
 FIELDS = ("f", "g")

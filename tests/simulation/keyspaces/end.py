@@ -19,9 +19,10 @@ from siltstone.objects.space_names import space_names
 from tests.simulation.ending import DAYS_S, ROUNDS_MAX, drain
 from tests.simulation.facts import ViolationError
 from tests.simulation.host import Host
-from tests.simulation.keyspaces.clients import TAGS, SpaceClients
+from tests.simulation.keyspaces.clients import SpaceClients
 from tests.simulation.keyspaces.facts import Key, SeenHead, seen_head
 from tests.simulation.keyspaces.host import KeyspaceHost, checked_rows
+from tests.simulation.keyspaces.looks import TAGS
 from tests.simulation.keyspaces.rows import SpaceRows
 from tests.simulation.keyspaces.world import NAMES, PLACE, SPACE
 from tests.support import inside

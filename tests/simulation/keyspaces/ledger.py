@@ -90,6 +90,11 @@ class SpaceLedger:
         fact = self._fact(key)
         return fact.sqn if fact.change is not None and fact.change.is_put else None
 
+    def size_of(self, key: Key) -> int:
+        """The bytes of its value as far as is known; 0 where none is known."""
+        change = self._fact(key).change
+        return 0 if change is None else change.size
+
     def least(self, epoch: int) -> dict[Key, Fact]:
         """What an owner of this epoch, or of a later one, has to show at least from now on."""
         later = [reign.first_sqn for reign in self._reigns if reign.epoch > epoch]
