@@ -51,7 +51,7 @@ from siltstone.objects.scores import RUN_MAX, best_run, without
 from siltstone.objects.segment_copies import CopyOrder, Rest, SegmentCopies, WrittenSegment
 from siltstone.objects.space_names import FATE_ATTRIBUTE, SegmentFate
 from siltstone.objects.value_segments import RollLimits
-from siltstone.objects.value_tasks import delete_unnamed
+from siltstone.objects.value_tasks import delete_unnamed, free_number
 from siltstone.objects.value_uses import ValueUses
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class ValueCompaction:
         view = self._uses.view(manifest, run)
         as_of = await self._sqn() - 1
         planned = await self._planned(view, run)
-        numbers = [await self._batches.number() for _ in planned]
+        numbers = [await self._number() for _ in planned]
         rest = view.rest if accept_loss else None
         rows, lost = await self._write(copies, planned, numbers, as_of, rest)
         dropped = [each for header in lost for each in await self._drop(header)]
@@ -204,6 +204,12 @@ class ValueCompaction:
             kept_bytes=sum(row.length for row in rows),
             dropped=tuple(dropped),
         )
+
+    async def _number(self) -> int:
+        """The number of a new segment."""
+        number = await self._batches.number()
+        await free_number(self._space, number)
+        return number
 
     async def _drop(self, header: RecordHeader) -> list[DroppedObject]:
         """Delete an object whose value is lost, unless it was changed meanwhile."""

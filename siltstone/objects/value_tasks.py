@@ -81,6 +81,17 @@ async def _is_given_up(space: SpaceParts, info: SegmentInfo) -> bool:
     return True
 
 
+async def free_number(space: SpaceParts, number: int) -> None:
+    """Delete the empty segment that a roll may have left under a number that was given just now.
+
+    The commit of that roll did not take place, else the number were not given, and cannot any more.
+
+    Raises:
+        SiltstoneError: the store refused, or did not answer.
+    """
+    await _delete(space, space.names.value_segment(number))
+
+
 async def _delete(space: SpaceParts, segment: str) -> None:
     try:
         await space.store.segment(segment).delete()
