@@ -150,12 +150,6 @@ GARBAGE_MUTANTS = (
         "    await _end_uploads(space)\n",
         "",
     ),
-    _keyspaces(
-        "an upload goes that a put is about to need",
-        "objects/large_tasks.py",
-        "        if space.large.use.is_uploading(number):\n            continue\n",
-        "",
-    ),
 )
 
 KEYSPACE_MUTANTS = (*BATCH_MUTANTS, *ROW_MUTANTS, *VALUE_MUTANTS, *GARBAGE_MUTANTS)
