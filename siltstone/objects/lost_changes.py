@@ -24,7 +24,7 @@ FAR: Final = 2**40
 """A recovery makes the table version higher by this at least, and nothing else comes to as much."""
 
 PASSED: Final = 2**32
-"""SQNs that are passed over: more than tier 1 can have held."""
+"""SQNs that are passed over for each recovery: more than tier 1 can have held."""
 
 
 async def pass_lost_sqns(store: AsyncStore, names: SpaceNames, found: FoundSpace) -> FoundSpace:
@@ -39,9 +39,11 @@ async def pass_lost_sqns(store: AsyncStore, names: SpaceNames, found: FoundSpace
         OutcomeUnknownError: the log failed; a repeat tells.
     """
     state, ledger = found.found.state, names.ledger
-    if await store.table(ledger).version() - found.found.version < FAR:
+    recoveries = (await store.table(ledger).version() - found.found.version) // FAR
+    if not recoveries:
         return found
-    next_sqn = state.next_sqn + PASSED
+    # What was passed over after one of them may have been lost by the next one.
+    next_sqn = state.next_sqn + recoveries * PASSED
     operations: list[Operation] = []
     if state.records or state.length:
         full, following = full_row(state), following_state(state, next_sqn)

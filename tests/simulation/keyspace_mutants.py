@@ -102,8 +102,8 @@ VALUE_MUTANTS = (
     _keyspaces(
         "SQNs that were lost with tier 1 are given again",
         "objects/lost_changes.py",
-        ".version() - found.found.version < FAR:",
-        ".version() >= found.found.version:",
+        "    if not recoveries:\n",
+        "    if recoveries or not recoveries:\n",
     ),
     _keyspaces(
         "a backup lacks the segment that takes records",

@@ -71,6 +71,19 @@ async def test_no_change_gets_the_sqn_of_one_that_was_lost(flushed: int) -> None
         await opened.store.close()
 
 
+async def test_what_two_recoveries_lost_has_no_sqn_in_common() -> None:
+    async with World(1, settings=QUIET) as world:
+        opened = await open_owner(world)
+        await opened.make()
+        await opened.store.flush()
+        told = []
+        for _ in range(3):
+            told.append((await (await opened.keyspace()).put("b", "k", b"lost")).sqn)
+            opened = await without_tier_1(world, opened)
+        assert told == sorted(set(told))
+        await opened.store.close()
+
+
 async def test_a_rebuild_after_the_recovery_gives_no_lost_sqn() -> None:
     async with World(1, settings=QUIET) as world:
         opened = await open_owner(world)
