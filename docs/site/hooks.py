@@ -58,7 +58,7 @@ MODULES: Final = {
             "siltstone.objects.async_snapshot.AsyncKeyspaceSnapshot",
             "siltstone.objects.object_views.ObjectHead",
             "siltstone.objects.object_views.StoredObject",
-            "siltstone.objects.batches.PutResult",
+            "siltstone.objects.batch.PutResult",
             "siltstone.objects.value_compaction.CompactionReport",
             "siltstone.objects.value_compaction.DroppedObject",
         ),

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.table_record import (
-    TableEntry,
+    Entries,
+    KeyChanges,
     TableRecord,
+    count_entries,
     encode_entries,
     encode_record,
 )
@@ -163,7 +165,7 @@ class Tables:
         """Hold on to the acknowledged entries of all tables, which have ``applied_version``."""
         return self._index.snapshot()
 
-    def assign(self, entries: Sequence[TableEntry]) -> AssignedUpdate:
+    def assign(self, entries: Entries) -> AssignedUpdate:
         """Give an update its place at the end of the table log.
 
         Raises:
@@ -171,9 +173,10 @@ class Tables:
         """
         return self.assign_encoded(entries, encode_entries(entries))
 
-    def assign_encoded(self, entries: Sequence[TableEntry], encoded: bytes) -> AssignedUpdate:
+    def assign_encoded(self, entries: Entries, encoded: bytes) -> AssignedUpdate:
         """Give an update its place, where ``encoded`` is what ``encode_entries`` makes of it."""
-        record, crc = encode_record(encoded, len(entries), self._version, self._running_crc)
+        count = count_entries(entries)
+        record, crc = encode_record(encoded, count, self._version, self._running_crc)
         version = self._version + len(record)
         changes = self._changes(entries, version)
         self._show_pending(changes)
@@ -212,7 +215,11 @@ class Tables:
         self._index.apply(changes, position)
         self._applied = last.table_version
         self._applied_crc = last.crc_after
-        self._forget(changes)
+        if self._applied == self._version:  # then nothing is pending
+            self._overlay.clear()
+            self._ranges.clear()
+        else:
+            self._forget(changes)
         return changes
 
     def replay(self, record: TableRecord, log_index: int | None = None) -> bool:
@@ -319,7 +326,7 @@ class Tables:
                 overlay[key] = change
         self._ranges.append((low, end))
 
-    def _changes(self, entries: Iterable[TableEntry], version: int) -> list[Change]:
+    def _changes(self, entries: Entries, version: int) -> list[Change]:
         """Return what entries do to the index; a splice sees the entries before it."""
         version_part = version_bytes(version)
         changes: list[Change] = []
@@ -328,6 +335,12 @@ class Tables:
             if entry.table_id != table:
                 table = entry.table_id
                 prefix = index_key(table, b"")
+            if isinstance(entry, KeyChanges):
+                changes += [
+                    (prefix + key, None if value is None else version_part + value)
+                    for key, value in entry.changes
+                ]
+                continue
             key, value = prefix + entry.key, entry.value
             if value is None:
                 if entry.range_end is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from siltstone.objects.async_keyspaces import restore_async as restore_async
     from siltstone.objects.async_keyspaces import warnings_async as warnings_async
     from siltstone.objects.async_snapshot import AsyncKeyspaceSnapshot as AsyncKeyspaceSnapshot
-    from siltstone.objects.batches import PutResult as PutResult
+    from siltstone.objects.batch import PutResult as PutResult
     from siltstone.objects.blocking_exchange import Differences as Differences
     from siltstone.objects.blocking_large import OpenValue as OpenValue
     from siltstone.objects.blocking_snapshot import KeyspaceSnapshot as KeyspaceSnapshot
@@ -152,7 +152,7 @@ _PLACES = {
     "AbsentBytes": "records.space_backup",
     "ObjectHead": "object_views",
     "OpenValue": "blocking_large",
-    "PutResult": "batches",
+    "PutResult": "batch",
     "RemovedKeyspace": "space_removal",
     "RebuildReport": "rebuild_report",
     "Recalc": "rebuild_plan",

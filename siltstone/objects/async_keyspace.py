@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from siltstone.core.bytes_like import BytesLike
-    from siltstone.objects.batches import PutResult
+    from siltstone.objects.batch import PutResult
     from siltstone.objects.changes import PutRequest
     from siltstone.objects.ledger import HeadRow
     from siltstone.objects.records.head import Head

@@ -6,17 +6,20 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from siltstone.objects.entries import EntriesChange
+from siltstone.core.errors import SiltstoneError
+from siltstone.objects.changes import PutRequest
+from siltstone.objects.entries import EntriesChange, EntriesRequest, EntriesResult
 from siltstone.objects.evaluation import LedgerRow, ObjectChange
+from siltstone.objects.records.head import Head, decode_head
 
 if TYPE_CHECKING:
-    from siltstone.core.errors import SiltstoneError
     from siltstone.objects.changes import NumberRequest, Request, UploadedValue
-    from siltstone.objects.entries import EntriesRequest
-    from siltstone.objects.records.footer import HeaderNote
-    from siltstone.objects.records.head import Head
+    from siltstone.objects.records.footer import PlainNote
     from siltstone.objects.records.keys import ObjectKey
     from siltstone.objects.records.space_rows import SpaceState
+
+_new_tuple = tuple.__new__
+"""Of a named tuple: a third of what its own name takes."""
 
 
 class Waiting(NamedTuple):
@@ -25,6 +28,21 @@ class Waiting(NamedTuple):
     request: Request | EntriesRequest | NumberRequest
     future: asyncio.Future[Any]
     size: int
+
+
+class PutResult(NamedTuple):
+    """What a put did.
+
+    Attributes:
+        sqn: number of the change.
+        replaced: SQN of what was there before; ``None`` for nothing.
+        pause: whether the caller should slow down: tier 1, or what waits for it, holds three
+            quarters of what it may. The change is durable all the same.
+    """
+
+    sqn: int
+    replaced: int | None
+    pause: bool
 
 
 class ChangeBatch:
@@ -42,7 +60,6 @@ class ChangeBatch:
         parts: bytes of the records, to be joined.
         rows: of the ledger, in order.
         notes: what the footer takes of each record.
-        heads: of the objects that change, as they are afterwards.
         uploaded: large values that it makes whole.
         size: about how many bytes it takes of a frame.
         next_sqn: of the next change.
@@ -57,8 +74,8 @@ class ChangeBatch:
         self.found: list[SiltstoneError | int | None] = []
         self.parts: list[bytes] = []
         self.rows: list[LedgerRow] = []
-        self.notes: list[HeaderNote] = []
-        self.heads: dict[ObjectKey, Head | None] = {}
+        self.notes: list[PlainNote] = []
+        self._heads: dict[ObjectKey, Head | bytes | None] = {}
         self.uploaded: list[UploadedValue] = []
         self.size = 0
         self.next_sqn = state.next_sqn
@@ -77,6 +94,13 @@ class ChangeBatch:
             next_number=self._next_number,
         )
 
+    def head_of(self, key: ObjectKey) -> tuple[Head | None] | None:
+        """The head of an object that it changes, as it is afterwards; ``None`` for any other."""
+        if key not in self._heads:
+            return None
+        found = self._heads[key]
+        return (decode_head(found, where="a batch") if isinstance(found, bytes) else found,)
+
     def add(
         self, waiting: Waiting, found: ObjectChange | EntriesChange | SiltstoneError | None
     ) -> None:
@@ -89,10 +113,10 @@ class ChangeBatch:
                 self.next_sqn = sqn + 1
                 self.length += note.record_length
                 self.records += 1
-                self.notes.append(note)
+                self.notes.append(note[:])
                 self.parts += found.parts
             self.rows += found.rows
-            self.heads[found.key] = found.head
+            self._heads[found.key] = found.encoded
             if found.uploaded is not None:
                 self.uploaded.append(found.uploaded)
             self.size += found.size
@@ -101,7 +125,7 @@ class ChangeBatch:
             sqn = self.next_sqn
             self.next_sqn = sqn + 1
             self.rows += found.rows
-            self.heads |= found.heads
+            self._heads |= found.heads
             self.size += found.size
             self.found.append(None)
         else:
@@ -115,3 +139,29 @@ class ChangeBatch:
         self.numbers.append(self._next_number)
         self.found.append(None)
         self._next_number += 1
+
+
+def tell(
+    waiting: Waiting, number: int | None, found: SiltstoneError | int | None, *, pause: bool
+) -> None:
+    """Give a caller what came of its request, as the columns of ``ChangeBatch`` say it."""
+    request, future, _ = waiting
+    if isinstance(found, SiltstoneError):
+        raise_in(future, found)
+    elif future.done():
+        pass
+    elif type(request) is PutRequest:
+        assert number is not None, "a put is a change with a number"
+        future.set_result(_new_tuple(PutResult, (number, found, pause)))
+    elif type(request) is EntriesRequest:
+        assert number is not None, "entries are a change with a number"
+        future.set_result(EntriesResult(number, pause))
+    else:
+        future.set_result(number)
+
+
+def raise_in(future: asyncio.Future[Any], error: SiltstoneError) -> None:
+    """Give a caller an error, unless it went away."""
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # a caller that went away has heard it

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from siltstone.container.models.segments import (
@@ -28,7 +27,7 @@ from siltstone.core.errors import (
     FencedError,
     SiltstoneError,
 )
-from siltstone.objects.batch import ChangeBatch, Waiting
+from siltstone.objects.batch import ChangeBatch, PutResult, Waiting, raise_in, tell
 from siltstone.objects.changes import (
     DeleteRequest,
     NumberRequest,
@@ -45,7 +44,7 @@ from siltstone.objects.entries import (
 from siltstone.objects.errors import ObjectLimitError
 from siltstone.objects.evaluation import ObjectChange, RecordPlace, evaluate
 from siltstone.objects.ledger import Ledger, Versioned
-from siltstone.objects.records.footer import HeaderNote
+from siltstone.objects.records.footer import PlainNote
 from siltstone.objects.records.head import Head
 from siltstone.objects.records.keys import STATE, LargeStatus, ObjectKey, large_key
 from siltstone.objects.records.space_rows import SpaceState, encode_state
@@ -60,30 +59,19 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_new_tuple = tuple.__new__
+"""Of a named tuple: a third of what its own name takes."""
+
 FRAME_MARGIN: Final = 4 * KIB
 """What a commit takes of a frame in addition to its record bytes and rows, and more."""
 
 REPEATS_MAX: Final = 5
 """How often a batch is evaluated again when something else wrote; more is no chance."""
 
+_CHANGES: Final = (ObjectChange, EntriesChange)
+
 TURN_COUNT: Final = 64
 """After so many requests the loop has a turn, and the first batch goes to the log."""
-
-
-@dataclass(frozen=True, slots=True)
-class PutResult:
-    """What a put did.
-
-    Attributes:
-        sqn: number of the change.
-        replaced: SQN of what was there before; ``None`` for nothing.
-        pause: whether the caller should slow down: tier 1, or what waits for it, holds three
-            quarters of what it may. The change is durable all the same.
-    """
-
-    sqn: int
-    replaced: int | None
-    pause: bool
 
 
 class Rolling(Protocol):
@@ -101,7 +89,7 @@ class Rolling(Protocol):
         """Look whether a roll that failed took place: this is the state that was read after it."""
         ...
 
-    def acknowledged(self, batch: SpaceState, notes: list[HeaderNote]) -> None:
+    def acknowledged(self, batch: SpaceState, notes: list[PlainNote]) -> None:
         """Take the notes of the records of a batch that began with this state and is durable."""
         ...
 
@@ -140,6 +128,7 @@ class BatchWriter:
         self._stopping = False
         self._failure: SiltstoneError | None = None
         self._loop = asyncio.get_running_loop()
+        self._environment = store.environment
 
     def put(self, request: PutRequest) -> asyncio.Future[PutResult]:
         """Put an object; the future has its result as soon as it is durable."""
@@ -164,11 +153,12 @@ class BatchWriter:
     def _take(self, request: Request | EntriesRequest | NumberRequest) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._failure is not None:
-            _raise_in(future, self._failure)
+            raise_in(future, self._failure)
         elif self._stopping:
-            _raise_in(future, ClosedError("the keyspace was closed"))
+            raise_in(future, ClosedError("the keyspace was closed"))
         else:
-            self._requests.append(Waiting(request, future, request_bytes(request)))
+            size = request_bytes(request)
+            self._requests.append(_new_tuple(Waiting, (request, future, size)))
             self._wake.set()
         return future
 
@@ -188,7 +178,7 @@ class BatchWriter:
                     await self._wake.wait()
                 elif self._filling is not None:
                     self._send(self._filling)
-                elif not self._requests:
+                elif not self._requests.taken:
                     if self._stopping:
                         return
                     await self._wake.wait()
@@ -203,10 +193,11 @@ class BatchWriter:
 
     async def _fill(self) -> None:
         """Evaluate requests until the batch is full, or the one in flight has landed."""
-        if self._requests and self._task is None and self._filling is None:
+        requests = self._requests.taken
+        if requests and self._task is None and self._filling is None:
             await self._begin()
         taken = 0
-        while self._requests:
+        while requests:
             batch = self._filling
             if batch is None:
                 begin = self._flight.state if self._flight is not None else self._state()
@@ -216,7 +207,7 @@ class BatchWriter:
             if self._rolling.is_full(batch.begin.number, batch.length, batch.records):
                 return
             self._filling = batch
-            if not await self._add(batch, self._requests.first):
+            if not await self._add(batch, requests[0]):
                 return
             taken += 1
             if taken % TURN_COUNT == 0:
@@ -241,8 +232,8 @@ class BatchWriter:
                 return
             if isinstance(error, FencedError):
                 self._fail(error)
-            while self._requests:
-                _raise_in(self._requests.popleft().future, self._told(error))
+            while self._requests.taken:
+                raise_in(self._requests.popleft().future, self._told(error))
 
     def _state(self) -> SpaceState | None:
         return None if self._found is None else self._found.state
@@ -254,19 +245,22 @@ class BatchWriter:
             self._requests.popleft()
             batch.take_number(waiting)
             return True
-        place = RecordPlace(batch.next_sqn, batch.begin.number, batch.length)
+        of_place = (batch.next_sqn, batch.begin.number, batch.length)
+        place: RecordPlace = _new_tuple(RecordPlace, of_place)
         # A clock that is before 1970 makes times wrong, and no change impossible.
-        now_ms = max(0, int(self._store.environment.time() * 1000))
+        now_ms = max(0, int(self._environment.time() * 1000))
         found: ObjectChange | EntriesChange | SiltstoneError | None
         try:
             if isinstance(request, EntriesRequest):
                 olds = {key: await self._head(batch, key) for key in request.looked_up}
                 found = evaluate_entries(request, olds, batch.next_sqn, now_ms)
             else:
-                found = evaluate(request, await self._head(batch, request.key), place, now_ms)
+                known = self._head_now(batch, request.key)
+                old = await self._ledger.head(request.key) if known is None else known[0]
+                found = evaluate(request, old, place, now_ms)
         except SiltstoneError as error:
             found = error
-        size = found.size if isinstance(found, ObjectChange | EntriesChange) else 0
+        size = found.size if isinstance(found, _CHANGES) else 0
         if size and batch.size + size > self._frame_bytes:
             if batch.waiting:
                 return False
@@ -279,11 +273,15 @@ class BatchWriter:
         batch.add(waiting, found)
         return True
 
+    def _head_now(self, batch: ChangeBatch, key: ObjectKey) -> tuple[Head | None] | None:
+        """The head of an object; ``None`` when only the ledger's own ``head`` can tell."""
+        found = batch.head_of(key)
+        if found is None and self._flight is not None:
+            found = self._flight.head_of(key)
+        return self._ledger.head_now(key) if found is None else found
+
     async def _head(self, batch: ChangeBatch, key: ObjectKey) -> Head | None:
-        for each in (batch, self._flight):
-            if each is not None and key in each.heads:
-                return each.heads[key]
-        found = self._ledger.head_now(key)
+        found = self._head_now(batch, key)
         return await self._ledger.head(key) if found is None else found[0]
 
     # --- committing -------------------------------------------------------------------------------
@@ -323,7 +321,7 @@ class BatchWriter:
         self._meter.committed(batch, self._requests.held_bytes)
         pause = self._pressed()
         for waiting, number, found in zip(batch.waiting, batch.numbers, batch.found, strict=True):
-            _tell(waiting, number, found, pause=pause)
+            tell(waiting, number, found, pause=pause)
         return None
 
     def _pressed(self) -> bool:
@@ -351,7 +349,7 @@ class BatchWriter:
         _log.warning("a batch of keyspace %s failed: %s", self._names.name, error)
         told = self._told(error)
         for waiting in batch.waiting:
-            _raise_in(waiting.future, told)
+            raise_in(waiting.future, told)
         if isinstance(error, FencedError):
             self._fail(error)
 
@@ -372,29 +370,5 @@ class BatchWriter:
         batches = [each for each in (self._flight, self._filling) if each is not None]
         waiting = [each for batch in batches for each in batch.waiting]
         for each in (*waiting, *self._requests):
-            _raise_in(each.future, error)
+            raise_in(each.future, error)
         self._requests.clear()
-
-
-def _tell(
-    waiting: Waiting, number: int | None, found: SiltstoneError | int | None, *, pause: bool
-) -> None:
-    request, future, _ = waiting
-    if isinstance(found, SiltstoneError):
-        _raise_in(future, found)
-    elif future.done():
-        pass
-    elif type(request) is PutRequest:
-        assert number is not None, "a put is a change with a number"
-        future.set_result(PutResult(number, found, pause))
-    elif type(request) is EntriesRequest:
-        assert number is not None, "entries are a change with a number"
-        future.set_result(EntriesResult(number, pause))
-    else:
-        future.set_result(number)
-
-
-def _raise_in(future: asyncio.Future[Any], error: SiltstoneError) -> None:
-    if not future.done():
-        future.set_exception(error)
-        future.exception()  # a caller that went away has heard it

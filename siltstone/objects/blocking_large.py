@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.async_large import AsyncLargeValues
-    from siltstone.objects.batches import PutResult
+    from siltstone.objects.batch import PutResult
     from siltstone.objects.changes import PutRequest
     from siltstone.objects.object_views import ObjectHead
     from siltstone.objects.open_value import AsyncOpenValue

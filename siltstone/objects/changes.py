@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
+from operator import eq
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from siltstone.core.bytes_like import as_bytes
 from siltstone.core.whole_number import whole_number
 from siltstone.objects.errors import ObjectLimitError
-from siltstone.objects.records.keys import INDEX_KEY_BYTES, IndexEntry, ObjectKey, index_keys
+from siltstone.objects.records.keys import (
+    INDEX_KEY_BYTES,
+    IndexEntry,
+    ObjectKey,
+    Pair,
+    encode_entries,
+    index_keys,
+)
 from siltstone.objects.records.limits import (
     FIELD_BYTES_MAX,
     INDEX_BYTES_MAX,
@@ -43,7 +52,7 @@ Spec = tuple[str, Name, Name]
 """``add`` or ``remove``, a field and a term."""
 
 _ONE_NAME: Final = (str, bytes)
-_NO_ENTRIES: Final = frozenset[IndexEntry]()
+_NO_ENTRIES: Final = frozenset[Pair]()
 _new_tuple = tuple.__new__
 """Of a named tuple: a third of what its own name takes."""
 
@@ -52,6 +61,8 @@ STANDARD: Final = "o"
 
 HASH_BYTES: Final = 8
 _LENGTH: Final = struct.Struct("<I")
+_NO_METADATA: Final = blake2b(_LENGTH.pack(0), digest_size=HASH_BYTES)
+"""What ``hash_after`` is of none; never updated, only copied."""
 TTL_S_MAX: Final = 2**31
 """Most seconds until an object expires: 68 years."""
 
@@ -65,6 +76,9 @@ class Unset(Enum):
 
 Expected = int | None | Literal[Unset.ANY]
 """The SQN that an object must have; ``None`` means that it must be absent."""
+
+ANY: Final = Unset.ANY
+"""The same object, without looking for it in its class."""
 
 
 class UploadedValue(NamedTuple):
@@ -87,9 +101,8 @@ class UploadedValue(NamedTuple):
     version: int
 
 
-@dataclass(slots=True, kw_only=True)
-class PutRequest:
-    """An object is to be what this says. Never changed; not frozen, for speed.
+class PutRequest(NamedTuple):
+    """An object is to be what this says.
 
     Attributes:
         key: of the object.
@@ -97,7 +110,7 @@ class PutRequest:
         value_crc: what follows them in the record.
         value_hash: 8 bytes; none as long as a value over ``VALUE_BYTES_MAX`` was not looked at.
         metadata: what the caller notes.
-        index: all its index entries, in order; ``None`` when ``specs`` say what changes.
+        entries: all of its index, in order; ``None`` when ``specs`` say what changes.
         added: entries to add to those of the object before.
         removed: entries to take from them.
         expected: what the object must be.
@@ -105,6 +118,7 @@ class PutRequest:
         uploaded: a large value; ``None`` means that it is ``value``.
         expires_s: when it expires without ``ttl_s``, seconds since 1970; 0 for never.
         modified_ms: when it was changed, milliseconds since 1970; ``None`` for now.
+        encoded: what ``encode_entries`` makes of ``entries``; ``None`` where that is not known.
     """
 
     key: ObjectKey
@@ -112,14 +126,15 @@ class PutRequest:
     value_crc: bytes
     value_hash: bytes
     metadata: bytes
-    index: tuple[IndexEntry, ...] | None
-    added: frozenset[IndexEntry]
-    removed: frozenset[IndexEntry]
+    entries: tuple[Pair, ...] | None
+    added: frozenset[Pair]
+    removed: frozenset[Pair]
     expected: Expected
     ttl_s: int | None
     uploaded: UploadedValue | None = None
     expires_s: int = 0
     modified_ms: int | None = None
+    encoded: bytes | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,7 +209,8 @@ def name_text(raw: bytes) -> str:
 
 def object_key(tag: str, bucket: Name, key: Name) -> ObjectKey:
     """Return the key of an object. Raises like ``name_bytes``."""
-    return ObjectKey(tag.encode(), name_bytes(bucket, what="bucket"), name_bytes(key, what="key"))
+    names = name_bytes(bucket, what="bucket"), name_bytes(key, what="key")
+    return _new_tuple(ObjectKey, (tag.encode(), *names, b""))
 
 
 def hash_of(value: bytes, metadata: bytes) -> bytes:
@@ -206,6 +222,8 @@ def hash_of(value: bytes, metadata: bytes) -> bytes:
 
 def hash_after(metadata: bytes) -> blake2b:
     """What ``hash_of`` is of the metadata, to be continued with the value."""
+    if not metadata:
+        return _NO_METADATA.copy()
     found = blake2b(_LENGTH.pack(len(metadata)), digest_size=HASH_BYTES)
     found.update(metadata)
     return found
@@ -213,7 +231,7 @@ def hash_after(metadata: bytes) -> blake2b:
 
 def check_expected(expected: Expected | SupportsIndex) -> Expected:
     """Return what an object must be. Raises ``TypeError`` for what is no SQN."""
-    if expected is Unset.ANY or expected is None:
+    if expected is ANY or expected is None:
         return expected
     return whole_number(expected, what="expected")
 
@@ -235,7 +253,7 @@ def put_request(
     metadata: BytesLike = b"",
     index: Terms | None = None,
     specs: Iterable[Spec] | None = None,
-    expected: Expected | SupportsIndex = Unset.ANY,
+    expected: Expected | SupportsIndex = ANY,
     ttl_s: SupportsIndex | None = None,
     value_hash: BytesLike | None = None,
 ) -> PutRequest:
@@ -251,11 +269,13 @@ def put_request(
         raise ObjectLimitError(
             f"metadata has at most {METADATA_BYTES_MAX} bytes", length=len(noted)
         )
-    entries: tuple[IndexEntry, ...] | None = None
+    entries: tuple[Pair, ...] | None = None
+    encoded: bytes | None = None
     added = removed = _NO_ENTRIES
     if specs is None:
         entries = index_entries(index)
-        check_index(key, entries)
+        encoded = encode_entries(entries)
+        check_index(key, entries, len(encoded))
     elif index is not None:
         raise ValueError("an index is given as a whole or by specs, not both")
     else:
@@ -267,29 +287,20 @@ def put_request(
         hashed = as_bytes(value_hash, what="value_hash")
         if len(hashed) != HASH_BYTES:
             raise ValueError(f"a value hash has {HASH_BYTES} bytes, not {len(hashed)}")
-    seconds = check_ttl(ttl_s)
-    return PutRequest(
-        key=key,
-        value=raw,
-        value_crc=b"" if large else encode_value_sum(raw),
-        value_hash=hashed,
-        metadata=noted,
-        index=entries,
-        added=added,
-        removed=removed,
-        expected=check_expected(expected),
-        ttl_s=seconds,
-    )
+    crc = b"" if large else encode_value_sum(raw)
+    of_value = (raw, crc, hashed, noted)
+    what = (entries, added, removed, check_expected(expected), check_ttl(ttl_s))
+    return _new_tuple(PutRequest, (key, *of_value, *what, None, 0, None, encoded))
 
 
 def with_value(request: PutRequest, value: bytes, *, hashed: bool) -> PutRequest:
     """Return the same put of another value, whose hash is the one there unless it is ``hashed``."""
     value_hash = hash_of(value, request.metadata) if hashed else request.value_hash
     crc = encode_value_sum(value)
-    return replace(request, value=value, value_crc=crc, value_hash=value_hash)
+    return request._replace(value=value, value_crc=crc, value_hash=value_hash)
 
 
-def index_entries(index: Terms | None) -> tuple[IndexEntry, ...]:
+def index_entries(index: Terms | None) -> tuple[Pair, ...]:
     """Return the entries of an index, in order, each once. Raises like ``name_bytes``.
 
     Raises:
@@ -299,13 +310,19 @@ def index_entries(index: Terms | None) -> tuple[IndexEntry, ...]:
         return ()
     if not isinstance(index, Mapping):
         raise TypeError(f"an index has terms by field, which {type(index).__name__} has not")
-    found: list[IndexEntry] = []
+    found: list[Pair] = []
     for field, terms in index.items():
         if isinstance(terms, _ONE_NAME):
             raise TypeError(f"terms of {field!r} are a list of them, not one")
         name = _known_field(field)
-        found += [_new_tuple(IndexEntry, (name, _term(term))) for term in terms]
-    return tuple(sorted(set(found)))
+        found += [(name, _term(term)) for term in terms]
+    found.sort()
+    return tuple(found) if _differ(found) else tuple(dict.fromkeys(found))
+
+
+def _differ(entries: list[Pair]) -> bool:
+    """Whether none of these, which are in order, is there twice: almost always."""
+    return not any(map(eq, entries, islice(entries, 1, None)))
 
 
 def _field(field: Name) -> bytes:
@@ -319,6 +336,8 @@ def _known_field(field: Name) -> bytes:
 
 
 def _term(term: Name) -> bytes:
+    if type(term) is str and len(term) <= NAME_BYTES_MAX and term.isascii():
+        return term.encode()  # the plain case, without a call
     return name_bytes(term, what="term", least=0)
 
 
@@ -343,13 +362,21 @@ def spec_entries(specs: Iterable[Spec]) -> tuple[frozenset[IndexEntry], frozense
     )
 
 
-def check_index(key: ObjectKey, entries: Collection[IndexEntry]) -> None:
-    """Refuse more than the index rows of an object may have. Raises ``ObjectLimitError``."""
-    names = 2 * (len(key.tag) + len(key.bucket) + len(key.key))
-    most = len(entries) * (names + INDEX_KEY_BYTES)
-    most += 2 * sum([len(field) + len(term) for field, term in entries])
-    if most <= INDEX_BYTES_MAX:  # whatever has to be escaped: almost always
-        return
+def check_index(key: ObjectKey, entries: Collection[Pair], encoded: int) -> None:
+    """Refuse more than the index rows of an object may have.
+
+    Args:
+        key: of the object.
+        entries: of its index.
+        encoded: bytes of what ``encode_entries`` makes of them.
+
+    Raises:
+        ObjectLimitError: there are more.
+    """
+    tag, bucket, name, _ = key
+    names = 2 * (len(tag) + len(bucket) + len(name))
+    if len(entries) * (names + INDEX_KEY_BYTES) + 2 * encoded <= INDEX_BYTES_MAX:
+        return  # whatever has to be escaped: almost always
     size = sum(map(len, index_keys(key, entries)))
     if size > INDEX_BYTES_MAX:
         raise ObjectLimitError(

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 from siltstone.core.errors import ConditionFailedError, SiltstoneError
 from siltstone.core.records.table_record import ENTRY_BYTES
 from siltstone.objects.changes import (
+    ANY,
     DeleteRequest,
     Expected,
     PutRequest,
     ReapRequest,
     Request,
-    Unset,
     UploadedValue,
     check_index,
     hash_of,
@@ -21,11 +21,11 @@ from siltstone.objects.changes import (
 )
 from siltstone.objects.errors import ObjectLimitError
 from siltstone.objects.records.footer import HeaderNote, key_hash
-from siltstone.objects.records.head import Head, encode_head
+from siltstone.objects.records.head import Head, decode_head, encode_head
 from siltstone.objects.records.keys import (
-    IndexEntry,
     LargeStatus,
     ObjectKey,
+    Pair,
     encode_entries,
     expiry_key,
     head_key,
@@ -40,6 +40,7 @@ EXPIRES_S_MAX: Final = 2**32 - 2
 _new_tuple = tuple.__new__
 """Of a named tuple: a third of what its own name takes, and of what naming its fields takes."""
 _NO_VALUE: Final = (b"", b"")
+_STANDARD: Final = ValueKind.STANDARD
 
 APPEND_BYTES: Final = 512
 """What an append of the last bytes of a large value takes of a frame, and more."""
@@ -90,7 +91,7 @@ class ObjectChange(NamedTuple):
         parts: bytes of the record, to be joined; none when only rows change.
         note: what the footer takes of it; ``None`` without a record.
         rows: of the ledger, in order.
-        head: of the object afterwards; ``None`` when it is absent.
+        encoded: what its head is afterwards, as its row has it; ``None`` when it is absent.
         replaced: SQN of what was visible before; ``None`` for nothing.
         size: about how many bytes it takes of a frame.
         uploaded: a large value that is to be made whole; ``None`` for none.
@@ -100,10 +101,15 @@ class ObjectChange(NamedTuple):
     parts: tuple[bytes, ...]
     note: HeaderNote | None
     rows: list[LedgerRow]
-    head: Head | None
+    encoded: bytes | None
     replaced: int | None
     size: int
     uploaded: UploadedValue | None = None
+
+    @property
+    def head(self) -> Head | None:
+        """The head of the object afterwards; ``None`` when it is absent."""
+        return None if self.encoded is None else decode_head(self.encoded, where="a change")
 
 
 Refusal = SiltstoneError
@@ -126,8 +132,11 @@ def evaluate(
     """
     visible = old if old is not None and old.is_visible(now_ms / 1000) else None
     if type(request) is PutRequest:
-        failed = failed_condition(request.key, request.expected, visible)
-        return failed or _put(request, old, visible, place, now_ms)
+        if request.expected is not ANY:
+            failed = failed_condition(request.key, request.expected, visible)
+            if failed is not None:
+                return failed
+        return _put(request, old, visible, place, now_ms)
     if type(request) is DeleteRequest:
         failed = failed_condition(request.key, request.expected, visible)
         if failed is not None or visible is None:
@@ -139,7 +148,7 @@ def evaluate(
 
 def failed_condition(key: ObjectKey, expected: Expected, visible: Head | None) -> Refusal | None:
     """Why an object, of which this is visible, is not as expected; ``None`` if it is."""
-    if expected is Unset.ANY:
+    if expected is ANY:
         return None
     current = None if visible is None else visible.sqn
     if current == expected:
@@ -157,44 +166,42 @@ def expiry_of(ttl_s: int, now_ms: int) -> int:
 def _put(
     request: PutRequest, old: Head | None, visible: Head | None, place: RecordPlace, now_ms: int
 ) -> ObjectChange | Refusal:
-    key = request.key
-    before = () if visible is None else visible.entries
-    index = request.index
+    key, value, crc, hashed, metadata, index = request[:6]
+    encoded, uploaded = request.encoded, request.uploaded
     if index is None:
+        before = () if visible is None else visible.entries
         index = tuple(sorted(request.added.union(before) - request.removed))
+        encoded = encode_entries(index)
         try:
-            check_index(key, index)
+            check_index(key, index, len(encoded))
         except ObjectLimitError as error:
             return error
+    elif encoded is None:
+        encoded = encode_entries(index)
     expires_s = request.expires_s
     if request.ttl_s is not None:
         expires_s = expiry_of(request.ttl_s, now_ms)
     modified_ms = now_ms if request.modified_ms is None else request.modified_ms
     previous = 0 if old is None else old.sqn
-    stored, uploaded = len(request.value), request.uploaded
+    stored = len(value)
     size, large = (stored, None) if uploaded is None else (uploaded.size, uploaded.place)
-    of_value = (size, request.value_hash, expires_s, key, index, request.metadata, stored, large)
-    header: RecordHeader = _new_tuple(
-        RecordHeader, (ValueKind.STANDARD, place.sqn, previous, modified_ms, *of_value)
-    )
-    encoded = encode_entries(index)
-    raw = encode_header(header, encoded)
-    length = len(raw) + stored + len(request.value_crc)
     sqn, number, offset = place
-    of_place = (sqn, previous, number, offset, length, size)
-    of_object = (request.value_hash, modified_ms, expires_s, index, request.metadata, large)
-    head: Head = _new_tuple(Head, (*of_place, *of_object))
-    rows = _rows(key, old, head, encode_head(head, encoded))
-    return ObjectChange(
-        key=key,
-        parts=(raw, request.value, request.value_crc),
-        note=HeaderNote(raw, place.sqn, key_hash(key), length),
-        rows=rows,
-        head=head,
-        replaced=None if visible is None else visible.sqn,
-        size=length + _size(rows) + (0 if uploaded is None else APPEND_BYTES),
-        uploaded=uploaded,
+    of_value = (size, hashed, expires_s, key, index, metadata, stored, large)
+    header: RecordHeader = _new_tuple(
+        RecordHeader, (_STANDARD, sqn, previous, modified_ms, *of_value)
     )
+    raw = encode_header(header, encoded)
+    length = len(raw) + stored + len(crc)
+    of_place = (sqn, previous, number, offset, length, size)
+    of_object = (hashed, modified_ms, expires_s, index, metadata, large)
+    head: Head = _new_tuple(Head, (*of_place, *of_object))
+    row = encode_head(head, encoded)
+    rows = _rows(key, old, head, row)
+    note = _new_tuple(HeaderNote, (raw, sqn, key_hash(key), length))
+    replaced = None if visible is None else visible.sqn
+    frame = length + _size(rows) + (0 if uploaded is None else APPEND_BYTES)
+    parts = (raw, value, crc)
+    return _new_tuple(ObjectChange, (key, parts, note, rows, row, replaced, frame, uploaded))
 
 
 def _delete(key: ObjectKey, old: Head, place: RecordPlace, now_ms: int) -> ObjectChange:
@@ -218,7 +225,7 @@ def _delete(key: ObjectKey, old: Head, place: RecordPlace, now_ms: int) -> Objec
         parts=(raw,),
         note=HeaderNote(raw, place.sqn, key_hash(key), len(raw)),
         rows=rows,
-        head=None,
+        encoded=None,
         replaced=old.sqn,
         size=len(raw) + _size(rows),
     )
@@ -228,7 +235,8 @@ def _reap(request: ReapRequest, old: Head | None) -> ObjectChange | None:
     """What has expired goes from the ledger, without a record: its own says when it expires."""
     if old is None or old.expires_s != request.expires_s:
         row = (expiry_key(request.key, request.expires_s), None)
-        return ObjectChange(request.key, (), None, [row], old, None, _size([row]))
+        encoded = None if old is None else encode_head(old)
+        return ObjectChange(request.key, (), None, [row], encoded, None, _size([row]))
     rows = _rows(request.key, old, None, None)
     return ObjectChange(request.key, (), None, rows, None, None, _size(rows))
 
@@ -244,7 +252,7 @@ def _rows(
     old_s, before = (0, ()) if old is None else (old.expires_s, old.entries)
     new_s, after = (0, ()) if new is None else (new.expires_s, new.entries)
     if before != after or old_s != new_s:
-        written: Collection[IndexEntry] = after
+        written: Collection[Pair] = after
         if before:
             kept = set(before).intersection(after)
             gone = [each for each in before if each not in kept]
@@ -279,5 +287,5 @@ def _moved(before: LargeStatus, after: LargeStatus, number: int, head: Head) -> 
 def _size(rows: list[LedgerRow]) -> int:
     size = ENTRY_BYTES * len(rows)
     for key, value in rows:
-        size += len(key) + (0 if value is None else len(value))
+        size += len(key) + len(value or b"")
     return size

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from siltstone.container.models.segments import Finding
     from siltstone.core.bytes_like import BytesLike
     from siltstone.objects.async_large import AsyncLargeValues
-    from siltstone.objects.batches import PutResult
+    from siltstone.objects.batch import PutResult
     from siltstone.objects.rebuild_plan import Recalc
     from siltstone.objects.rebuild_report import DoubtfulObject, RebuildReport
     from siltstone.objects.space_backup import KeyspaceBackupReport

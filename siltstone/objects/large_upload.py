@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from siltstone.core.checksums import crc32c
@@ -24,7 +23,8 @@ from siltstone.objects.records.large_row import LargeRow, encode_large_row
 from siltstone.store.handles.streams import read_some
 
 if TYPE_CHECKING:
-    from siltstone.objects.batches import BatchWriter, PutResult
+    from siltstone.objects.batch import PutResult
+    from siltstone.objects.batches import BatchWriter
     from siltstone.objects.changes import PutRequest
     from siltstone.objects.space_parts import SpaceParts
 
@@ -144,8 +144,7 @@ class LargeUpload:
             last=found[-SUM_BYTES:],
             version=self._version,
         )
-        whole = replace(
-            request,
+        whole = request._replace(
             value=b"",
             value_crc=b"",
             value_hash=request.value_hash if value_hash is None else value_hash,

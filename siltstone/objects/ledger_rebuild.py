@@ -38,6 +38,7 @@ from siltstone.objects.records.keys import (
     decode_expiry_key,
     decode_head_key,
     doubtful_key,
+    encode_entries,
     expired_until,
     heads_prefix,
     large_key,
@@ -338,7 +339,7 @@ class LedgerRebuild:
         bare = head._replace(entries=())
         value = await self._values.value(key, head, manifest) if recalc.reads_value else None
         entries = index_entries(recalc.index(ObjectHead(key, bare), value))
-        check_index(key, entries)
+        check_index(key, entries, len(encode_entries(entries)))
         rows, size = rows_between(key, head, bare._replace(entries=entries))
         # The large value stays as it is: it is no other one that takes its place.
         return [row for row in rows if not row[0].startswith(LARGE_VALUE)], size

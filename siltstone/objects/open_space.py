@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from siltstone.container.models.health import HealthReason
@@ -14,7 +14,8 @@ from siltstone.core.bounded_calls import off_loop
 from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ClosedError, FencedError, ReadOnlyError, SiltstoneError
-from siltstone.objects.batches import BatchWriter, PutResult
+from siltstone.objects.batch import PutResult
+from siltstone.objects.batches import BatchWriter
 from siltstone.objects.compaction_plan import UNREADABLE
 from siltstone.objects.compaction_schedule import CompactionSchedule
 from siltstone.objects.errors import CompactionBusyError, RebuildingError
@@ -272,7 +273,7 @@ class OpenSpace(AsyncClosing):
             raise ReadOnlyError("the store was opened read-only", keyspace=self.parts.names.name)
         return self._batches
 
-    @property
+    @cached_property
     def record_value_max(self) -> int:
         """Most bytes of a value that is in a record; the rest of that takes less than 1 MiB."""
         frame = self.parts.store.segment(self.parts.names.value_segment(1)).append_bytes_max

@@ -45,29 +45,26 @@ class RequestQueue:
         bound: bytes with which no more is taken, at least 1.
 
     Attributes:
-        held_bytes: bytes of the requests that were taken and are in no batch.
+        taken: the requests that were taken, oldest first, to be looked at; none only when none is
+            in line.
+        held_bytes: their bytes.
     """
 
     def __init__(self, keyspace: str, deadline_s: float, bound: int = QUEUE_BYTES) -> None:
         self._keyspace = keyspace
         self._deadline_s = deadline_s
         self._bound = bound
-        self._taken: deque[Waiting] = deque()
+        self.taken: deque[Waiting] = deque()
         self._line: deque[_InLine] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self.held_bytes = 0
 
     def __len__(self) -> int:
-        """How many were taken; none of them only when none is in line."""
-        return len(self._taken)
+        """How many were taken."""
+        return len(self.taken)
 
     def __iter__(self) -> Iterator[Waiting]:
-        return chain(self._taken, (each.waiting for each in self._line))
-
-    @property
-    def first(self) -> Waiting:
-        """The oldest; there is one."""
-        return self._taken[0]
+        return chain(self.taken, (each.waiting for each in self._line))
 
     @property
     def is_long(self) -> bool:
@@ -80,7 +77,7 @@ class RequestQueue:
         Its future fails with ``BackPressureError`` when there is no room in time.
         """
         if self.held_bytes < self._bound:  # then there is no line
-            self._taken.append(waiting)
+            self.taken.append(waiting)
             self.held_bytes += waiting.size
             return
         due_s = asyncio.get_running_loop().time() + self._deadline_s
@@ -90,7 +87,7 @@ class RequestQueue:
 
     def popleft(self) -> Waiting:
         """Give the oldest away, which makes room."""
-        waiting = self._taken.popleft()
+        waiting = self.taken.popleft()
         self.held_bytes -= waiting.size
         if self._line:
             self._let_in()
@@ -98,12 +95,12 @@ class RequestQueue:
 
     def put_back(self, waiting: Sequence[Waiting]) -> None:
         """Take requests again, in their order, before all others; they had their place already."""
-        self._taken.extendleft(reversed(waiting))
+        self.taken.extendleft(reversed(waiting))
         self.held_bytes += sum(each.size for each in waiting)
 
     def clear(self) -> None:
         """Forget all of them."""
-        self._taken.clear()
+        self.taken.clear()
         self._line.clear()
         self.held_bytes = 0
         self._wait()
@@ -112,7 +109,7 @@ class RequestQueue:
         while self._line and self.held_bytes < self._bound:
             waiting = self._line.popleft().waiting
             if not waiting.future.done():  # else its caller went away
-                self._taken.append(waiting)
+                self.taken.append(waiting)
                 self.held_bytes += waiting.size
         self._wait()
 

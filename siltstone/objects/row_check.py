@@ -25,9 +25,9 @@ from siltstone.objects.records.keys import (
     SPACE,
     STATE,
     TASK,
-    IndexEntry,
     LargeStatus,
     ObjectKey,
+    Pair,
     decode_doubtful_key,
     decode_expiry_key,
     decode_head_key,
@@ -255,5 +255,6 @@ def _culprit(row_key: bytes) -> str:
     return f"bucket={name_text(key.bucket)} key={name_text(key.key)}"
 
 
-def _term(entry: IndexEntry) -> str:
-    return f"term {name_text(entry.term)!r} of {name_text(entry.field)!r}"
+def _term(entry: Pair) -> str:
+    field, term = entry
+    return f"term {name_text(term)!r} of {name_text(field)!r}"

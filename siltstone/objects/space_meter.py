@@ -29,11 +29,11 @@ class SpaceMeter:
         if not self._enabled:
             return
         metrics, name = self._metrics, self._keyspace
-        deletes = sum(note.raw[0] == ValueKind.TOMBSTONE for note in batch.notes)
+        deletes = sum(raw[0] == ValueKind.TOMBSTONE for raw, *_ in batch.notes)
         metrics.add(m.OBJECT_BATCHES, 1, name)
         metrics.add(m.OBJECT_CHANGES, len(batch.notes) - deletes, name, "put")
         metrics.add(m.OBJECT_CHANGES, deletes, name, "delete")
-        written = sum(note.record_length for note in batch.notes)
+        written = sum(length for *_, length in batch.notes)
         metrics.add(m.OBJECT_BYTES, written, name, "written")
         metrics.set(m.OBJECT_QUEUE_BYTES, queue_bytes, name)
 

@@ -309,7 +309,7 @@ def _put_request(copied: CopiedObject) -> PutRequest:
         value_crc=encode_value_sum(copied.value),
         value_hash=head.value_hash,
         metadata=head.metadata,
-        index=head.entries,
+        entries=head.entries,
         added=frozenset(),
         removed=frozenset(),
         expected=copied.expected,

@@ -18,7 +18,13 @@ from siltstone.core.constants import MIB
 from siltstone.core.environment import Pool
 from siltstone.core.errors import CorruptDataError, FencedError, SiltstoneError
 from siltstone.objects.ledger import Versioned
-from siltstone.objects.records.footer import TRAILER_BYTES, HeaderNote, encode_footer, note_of
+from siltstone.objects.records.footer import (
+    TRAILER_BYTES,
+    HeaderNote,
+    PlainNote,
+    encode_footer,
+    note_of,
+)
 from siltstone.objects.records.keys import STATE, manifest_key
 from siltstone.objects.records.limits import VALUE_BYTES_MAX
 from siltstone.objects.records.space_rows import (
@@ -84,7 +90,7 @@ class ValueSegments:
         self._begin = begin
         self._unsure: ManifestRow | None = None
         """What a roll whose outcome is unknown makes of the segment that was active."""
-        self._notes: list[HeaderNote] = []
+        self._notes: list[PlainNote] = []
         self._due = 0
         """The segment of this number takes no more records, although it has room."""
         self._footers: dict[int, asyncio.Future[None]] = {}
@@ -116,13 +122,13 @@ class ValueSegments:
             each.result()
         return bool(done)
 
-    def acknowledged(self, batch: SpaceState, notes: list[HeaderNote]) -> None:
+    def acknowledged(self, batch: SpaceState, notes: list[PlainNote]) -> None:
         """See ``batches.Rolling``."""
         if (batch.number, batch.length) != (self._number, self._end):
             # What is between was never acknowledged, and is there.
             self._notes, self._number, self._since = [], batch.number, batch.length
         self._notes += notes
-        self._end = batch.length + sum(note.record_length for note in notes)
+        self._end = batch.length + sum([note[3] for note in notes])
 
     def found(self, state: SpaceState) -> None:
         """See ``batches.Rolling``."""
@@ -156,7 +162,8 @@ class ValueSegments:
     def _rolled(self, full: ManifestRow) -> None:
         """Begin the footer of the segment that was active."""
         known = (self._number, self._end) == (full.number, full.length)
-        notes, since = (self._notes, self._since) if known else ([], full.length)
+        notes = [HeaderNote(*each) for each in self._notes] if known else []
+        since = self._since if known else full.length
         self._notes, self._number, self._end = [], 0, 0
         self._footers[full.number] = asyncio.get_running_loop().create_future()
         self._begin(self._finish(full, notes, since))

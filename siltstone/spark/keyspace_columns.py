@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from siltstone.core.errors import SettingsError
 from siltstone.objects.records.head import Head
-from siltstone.objects.records.keys import IndexEntry, ObjectKey
+from siltstone.objects.records.keys import ObjectKey, Pair
 from siltstone.spark.keyspace_options import Fold, KeyspaceReadOptions
 
 VALUE: Final = "value"
@@ -180,10 +180,10 @@ def _terms(found: Sequence[Decoded]) -> pyarrow.Array:
     return pyarrow.MapArray.from_arrays(_places(map(len, by_field)), names, lists)
 
 
-def _by_field(entries: Iterable[IndexEntry]) -> dict[bytes, list[bytes]]:
+def _by_field(entries: Iterable[Pair]) -> dict[bytes, list[bytes]]:
     found: dict[bytes, list[bytes]] = {}
-    for entry in entries:
-        found.setdefault(entry.field, []).append(entry.term)
+    for field, term in entries:
+        found.setdefault(field, []).append(term)
     return found
 
 

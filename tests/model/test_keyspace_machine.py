@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from siltstone.core.errors import ClosedError, ConditionFailedError, OutcomeUnknownError
 from siltstone.objects import check_async
-from siltstone.objects.batches import PutResult
+from siltstone.objects.batch import PutResult
 from siltstone.objects.records.keys import LargeStatus
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.value_segments import RollLimits

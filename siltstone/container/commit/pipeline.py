@@ -40,7 +40,12 @@ from siltstone.core.records.piece import (
     ControlKind,
     control_piece,
 )
-from siltstone.core.records.table_record import TableEntry, encode_entries, record_length
+from siltstone.core.records.table_record import (
+    Entries,
+    TableEntry,
+    encode_entries,
+    record_length,
+)
 
 PIECE_BYTES = APPEND_HEADER.size
 MARK_BYTES = WRITER_MARK.size
@@ -145,9 +150,7 @@ class Pipeline(Admission):
             self.start()
         return future
 
-    def assign(
-        self, entries: Sequence[TableEntry], *, relief: bool, encoded: bytes | None = None
-    ) -> int:
+    def assign(self, entries: Entries, *, relief: bool, encoded: bytes | None = None) -> int:
         """Put a table update into a batch with room for it and return its table version.
 
         ``encoded`` is what ``encode_entries`` makes of the entries, if that is known.

@@ -34,6 +34,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import Buffer
@@ -82,6 +83,25 @@ class TableEntry:
     range_end: bytes | None = None
 
 
+class KeyChanges(NamedTuple):
+    """Entries of one table as their keys and values, without an object of its own for each.
+
+    A commit of a keyspace has a thousand of them, which Python would look at when it looks for
+    garbage.
+
+    Attributes:
+        table_id: of the table.
+        changes: in order, keys of 0 to 65,535 bytes with their new values; ``None`` removes a key.
+    """
+
+    table_id: int
+    changes: Sequence[tuple[bytes, bytes | None]]
+
+
+Entries = Sequence[TableEntry | KeyChanges]
+"""Of one record, in order."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
     """A decoded record.
@@ -106,10 +126,18 @@ def record_length(entries: Sequence[TableEntry]) -> int:
     return OVERHEAD_BYTES + sum(map(_entry_length, entries))
 
 
-def encode_entries(entries: Sequence[TableEntry]) -> bytes:
+def count_entries(entries: Entries) -> int:
+    """How many entries a record of these has."""
+    return sum([len(each.changes) if isinstance(each, KeyChanges) else 1 for each in entries])
+
+
+def encode_entries(entries: Entries) -> bytes:
     """Encode the entries of a record: all of it that does not depend on its place."""
     parts: list[bytes] = []
     for entry in entries:
+        if isinstance(entry, KeyChanges):
+            parts.append(_encoded_changes(*entry))
+            continue
         flags, key, value = 0, entry.key, entry.value
         if value is None:
             end = entry.range_end
@@ -117,6 +145,17 @@ def encode_entries(entries: Sequence[TableEntry]) -> bytes:
         elif entry.splice_at is not None:
             flags, value = SPLICE, _pack_u32(entry.splice_at) + value
         parts += (_pack_entry(entry.table_id, flags, 0, len(key), len(value)), key, value)
+    return b"".join(parts)
+
+
+def _encoded_changes(table_id: int, changes: Sequence[tuple[bytes, bytes | None]]) -> bytes:
+    parts: list[bytes] = []
+    pack, length = _pack_entry, len
+    for key, value in changes:
+        if value is None:
+            parts += (pack(table_id, REMOVAL, 0, length(key), 0), key)
+        else:
+            parts += (pack(table_id, 0, 0, length(key), length(value)), key, value)
     return b"".join(parts)
 
 

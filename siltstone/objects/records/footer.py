@@ -62,6 +62,14 @@ def key_hash(key: ObjectKey) -> int:
     return int.from_bytes(blake2b(suffix(key), digest_size=_U64.size).digest(), "little")
 
 
+PlainNote = tuple[bytes, int, int, int]
+"""A ``HeaderNote``, or the plain tuple of the same.
+
+Plain tuples of bytes and numbers are nothing that Python looks at twice when it looks for garbage,
+and as many are kept as the active value segment has records.
+"""
+
+
 class HeaderNote(NamedTuple):
     """What a footer takes of one record.
 

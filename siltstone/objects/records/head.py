@@ -30,7 +30,7 @@ import struct
 from typing import Final, NamedTuple
 
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.objects.records.keys import IndexEntry, encode_entries
+from siltstone.objects.records.keys import IndexEntry, Pair, encode_entries
 from siltstone.objects.records.large_place import (
     LARGE,
     PLACE_BYTES,
@@ -92,7 +92,7 @@ class Head(NamedTuple):
     value_hash: bytes
     modified_ms: int
     expires_s: int
-    entries: tuple[IndexEntry, ...]
+    entries: tuple[Pair, ...]
     metadata: bytes
     large: LargePlace | None = None
 

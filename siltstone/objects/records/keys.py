@@ -80,7 +80,14 @@ class IndexEntry(NamedTuple):
     term: bytes
 
 
-def encode_entries(entries: Iterable[IndexEntry]) -> bytes:
+Pair = tuple[bytes, bytes]
+"""An ``IndexEntry``, or the plain tuple of its field and term.
+
+Plain tuples of bytes are nothing that Python looks at twice when it looks for garbage.
+"""
+
+
+def encode_entries(entries: Iterable[Pair]) -> bytes:
     """Index entries as heads and headers of records have them."""
     parts: list[bytes] = []
     for field, term in entries:
@@ -120,7 +127,7 @@ def lookup_key(key: ObjectKey) -> bytes:
     return HEAD + _leading(tag, bucket) + escaped(name) + (escaped(subkey) if subkey else _END)
 
 
-def index_keys(key: ObjectKey, entries: Iterable[IndexEntry]) -> list[bytes]:
+def index_keys(key: ObjectKey, entries: Iterable[Pair]) -> list[bytes]:
     """Keys of the rows by which an object is found under terms."""
     bucket, end = key.bucket, escaped(key.tag) + escaped(key.key)
     return [INDEX + _leading(bucket, field) + escaped(term) + end for field, term in entries]

@@ -40,7 +40,7 @@ from typing import Final, NamedTuple
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.objects.records.keys import IndexEntry, ObjectKey, encode_entries
+from siltstone.objects.records.keys import IndexEntry, ObjectKey, Pair, encode_entries
 from siltstone.objects.records.large_place import (
     LARGE,
     PLACE_BYTES,
@@ -100,7 +100,7 @@ class RecordHeader(NamedTuple):
     value_hash: bytes
     expires_s: int
     key: ObjectKey
-    entries: tuple[IndexEntry, ...]
+    entries: tuple[Pair, ...]
     metadata: bytes
     stored: int
     large: LargePlace | None = None
@@ -126,7 +126,7 @@ class RecordHeader(NamedTuple):
 
 
 def length_of_header(
-    key: ObjectKey, entries: tuple[IndexEntry, ...], metadata: bytes, large: LargePlace | None
+    key: ObjectKey, entries: tuple[Pair, ...], metadata: bytes, large: LargePlace | None
 ) -> int:
     """Bytes of the header of such a record, with its sum."""
     index = sum(_ENTRY.size + len(field) + len(term) for field, term in entries)

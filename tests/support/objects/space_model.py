@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from siltstone.objects.async_keyspace import AsyncKeyspace
-from siltstone.objects.batches import PutResult
+from siltstone.objects.batch import PutResult
 from siltstone.objects.changes import name_text
 from siltstone.objects.records.keys import ObjectKey
 from tests.support.objects.space_check import SeenSpace

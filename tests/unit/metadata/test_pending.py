@@ -10,7 +10,12 @@ from dataclasses import replace
 import pytest
 
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.records.table_record import TableEntry, TableRecord, decode_table_record
+from siltstone.core.records.table_record import (
+    KeyChanges,
+    TableEntry,
+    TableRecord,
+    decode_table_record,
+)
 from siltstone.metadata.index import Index
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.position import Position
@@ -43,6 +48,28 @@ KEYS = (b"a", b"b", b"c", b"d")
 
 def filled(tables: Tables) -> None:
     tables.acknowledge([tables.assign([put(key, b"old") for key in KEYS])], 0)
+
+
+# --- changes of keys ---
+
+
+def test_changes_of_keys_are_pending_until_they_are_applied(tables: Tables) -> None:
+    filled(tables)
+    first = tables.assign(
+        [KeyChanges(1, [(b"a", b"1"), (b"b", None), (b"a", b"2")]), put(b"a", b"3", 1)]
+    )
+    second = tables.assign([KeyChanges(1, [(b"b", b"again"), (b"c", None)])])
+    assert pending(tables, *KEYS) == {b"a": b"23", b"b": b"again", b"d": b"old"}
+    tables.acknowledge([first], 1)
+    assert pending(tables, *KEYS) == {b"a": b"23", b"b": b"again", b"d": b"old"}
+    assert [(key, entry.value) for key, entry in tables.scan(1, b"", None)] == [
+        (b"a", b"23"),
+        (b"c", b"old"),
+        (b"d", b"old"),
+    ]
+    tables.acknowledge([second], 2)
+    assert pending(tables, *KEYS) == {b"a": b"23", b"b": b"again", b"d": b"old"}
+    assert [key for key, _ in tables.scan(1, b"", None)] == [b"a", b"b", b"d"]
 
 
 # --- range removals ---

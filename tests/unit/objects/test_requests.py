@@ -183,12 +183,12 @@ TERMS = st.lists(st.text("ab", max_size=2), max_size=4)
 def test_an_index_is_the_set_of_its_terms_in_order(index: dict[str, list[str]]) -> None:
     pairs = {(field.encode(), term.encode()) for field in index for term in index[field]}
     assert index_entries(index) == tuple(sorted(pairs))
-    assert put(index=index).index == tuple(sorted(pairs))
+    assert put(index=index).entries == tuple(sorted(pairs))
 
 
 def test_no_index_is_an_empty_one_and_specs_are_none() -> None:
-    assert put().index == put(index={}).index == put(index={"f": []}).index == ()
-    assert put(specs=[]).index is None
+    assert put().entries == put(index={}).entries == put(index={"f": []}).entries == ()
+    assert put(specs=[]).entries is None
     for index in ({"f": ["t"]}, {}):
         with pytest.raises(ValueError, match="as a whole or by specs, not both"):
             put(index=index, specs=[])
@@ -214,7 +214,7 @@ def test_what_is_no_index_is_refused(index: Any, message: str) -> None:
 
 
 def test_fields_and_terms_have_a_length() -> None:
-    assert put(index={"f" * FIELD_BYTES_MAX: ["", b"t" * NAME_BYTES_MAX]}).index is not None
+    assert put(index={"f" * FIELD_BYTES_MAX: ["", b"t" * NAME_BYTES_MAX]}).entries is not None
     for field, length in (("", 0), ("f" * (FIELD_BYTES_MAX + 1), FIELD_BYTES_MAX + 1)):
         with pytest.raises(ObjectLimitError, match=f"a field has 1 to 255 bytes length={length}"):
             put(index={field: ["t"]})
@@ -227,8 +227,8 @@ def test_an_index_has_at_most_64_kib_of_rows() -> None:
     one = len(index_keys(KEY, [IndexEntry(b"f", terms[0])])[0])
     most = INDEX_BYTES_MAX // one
     request = put(index={"f": terms[:most]})
-    assert request.index is not None
-    assert len(request.index) == most
+    assert request.entries is not None
+    assert len(request.entries) == most
     message = f"at most {INDEX_BYTES_MAX} bytes length={one * (most + 1)}"
     with pytest.raises(ObjectLimitError, match=message):
         put(index={"f": terms[: most + 1]})

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.core.records.table_record import (
+    KeyChanges,
     TableEntry,
+    count_entries,
     decode_table_record,
+    encode_entries,
     encode_table_record,
     record_length,
     table_record_place,
@@ -43,6 +46,18 @@ def test_round_trip(entries: list[TableEntry], start: int, crc: int, rest: bytes
     assert (decoded.table_version, decoded.length) == (start + len(record), len(record))
     assert (decoded.running_crc, decoded.crc_after) == (crc, crc_after)
     assert crc_after == crc32c(record[:-4], crc)
+
+
+@given(U32, st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=30)), max_size=6), ENTRIES)
+def test_changes_of_keys_are_encoded_as_an_entry_for_each(
+    table_id: int, changes: list[tuple[bytes, bytes | None]], others: list[TableEntry]
+) -> None:
+    each = [TableEntry(table_id, key, value) for key, value in changes]
+    together: list[TableEntry | KeyChanges]
+    together = [*others, KeyChanges(table_id, changes), *others]
+    apart = [*others, *each, *others]
+    assert encode_entries(together) == encode_entries(apart)
+    assert count_entries(together) == len(apart)
 
 
 def test_the_running_sum_depends_on_content_and_not_on_lengths_alone() -> None:
