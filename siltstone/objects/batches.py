@@ -123,6 +123,8 @@ class BatchWriter:
         self._filling: ChangeBatch | None = None
         self._flight: ChangeBatch | None = None
         self._task: asyncio.Task[SiltstoneError | None] | None = None
+        self._defect: BaseException | None = None
+        self._is_adding = False
         self._repeats = 0
         self._wake = asyncio.Event()
         self._stopping = False
@@ -207,7 +209,10 @@ class BatchWriter:
             if self._rolling.is_full(batch.begin.number, batch.length, batch.records):
                 return
             self._filling = batch
-            if not await self._add(batch, requests[0]):
+            self._is_adding = True
+            added = await self._add(batch, requests[0])
+            self._is_adding = False
+            if not added:
                 return
             taken += 1
             if taken % TURN_COUNT == 0:
@@ -291,7 +296,7 @@ class BatchWriter:
         assert found is not None, "a batch begins with it"
         self._filling, self._flight = None, batch
         self._task = self._loop.create_task(self._commit(batch, found.version))
-        self._task.add_done_callback(lambda _: self._wake.set())
+        self._task.add_done_callback(self._ended)
 
     async def _commit(self, batch: ChangeBatch, version: int) -> SiltstoneError | None:
         """Make the commit and tell who waits for it; return why it failed."""
@@ -320,9 +325,19 @@ class BatchWriter:
         self._rolling.acknowledged(batch.begin, batch.notes)
         self._meter.committed(batch, self._requests.held_bytes)
         pause = self._pressed()
+        if self._filling is not None and not self._is_adding and self._failure is None:
+            # It is on its way to the log before callers are told, and ask for more.
+            self._send(self._filling)
+            await asyncio.sleep(0)
         for waiting, number, found in zip(batch.waiting, batch.numbers, batch.found, strict=True):
             tell(waiting, number, found, pause=pause)
         return None
+
+    def _ended(self, task: asyncio.Task[SiltstoneError | None]) -> None:
+        """Wake who looks at it, also at a commit that was not the last one any more."""
+        if not task.cancelled():
+            self._defect = task.exception() or self._defect
+        self._wake.set()
 
     def _pressed(self) -> bool:
         try:
@@ -332,6 +347,8 @@ class BatchWriter:
 
     def _settle(self) -> None:
         """Look at what became of the commit in flight, if it has ended."""
+        if self._defect is not None:
+            raise self._defect
         if self._task is None or not self._task.done():
             return
         batch, error = self._flight, self._task.result()

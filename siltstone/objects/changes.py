@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import islice
-from operator import eq
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from siltstone.core.bytes_like import as_bytes
@@ -317,12 +315,12 @@ def index_entries(index: Terms | None) -> tuple[Pair, ...]:
         name = _known_field(field)
         found += [(name, _term(term)) for term in terms]
     found.sort()
-    return tuple(found) if _differ(found) else tuple(dict.fromkeys(found))
-
-
-def _differ(entries: list[Pair]) -> bool:
-    """Whether none of these, which are in order, is there twice: almost always."""
-    return not any(map(eq, entries, islice(entries, 1, None)))
+    before = None
+    for entry in found:
+        if entry == before:  # a set of them takes longer to make
+            return tuple(dict.fromkeys(found))
+        before = entry
+    return tuple(found)
 
 
 def _field(field: Name) -> bytes:

@@ -39,6 +39,7 @@ INDEX: Final = b"\x20"
 
 _END: Final = b"\0\x01"
 _NUL: Final = b"\0\xff"
+_NO_SUBKEY: Final = _END + _END
 
 INDEX_KEY_BYTES: Final = len(INDEX) + 5 * len(_END)
 """Bytes of the key of an index row besides its five parts."""
@@ -106,6 +107,11 @@ def _leading(first: bytes, second: bytes) -> bytes:
     return escaped(first) + escaped(second)
 
 
+@lru_cache(maxsize=1_024)
+def _index_leading(bucket: bytes, field: bytes) -> bytes:
+    return INDEX + escaped(bucket) + escaped(field)
+
+
 @lru_cache(maxsize=16)
 def suffix(key: ObjectKey) -> bytes:
     """The parts of an object's key, as rows of all kinds have them.
@@ -113,7 +119,9 @@ def suffix(key: ObjectKey) -> bytes:
     A change asks for it when it looks up the head, when it writes it, and for the hash of the key.
     """
     tag, bucket, name, subkey = key
-    return _leading(tag, bucket) + escaped(name) + (escaped(subkey) if subkey else _END)
+    if subkey or b"\0" in name:
+        return _leading(tag, bucket) + escaped(name) + escaped(subkey)
+    return _leading(tag, bucket) + name + _NO_SUBKEY
 
 
 def head_key(key: ObjectKey) -> bytes:
@@ -129,8 +137,13 @@ def lookup_key(key: ObjectKey) -> bytes:
 
 def index_keys(key: ObjectKey, entries: Iterable[Pair]) -> list[bytes]:
     """Keys of the rows by which an object is found under terms."""
-    bucket, end = key.bucket, escaped(key.tag) + escaped(key.key)
-    return [INDEX + _leading(bucket, field) + escaped(term) + end for field, term in entries]
+    tag, bucket, name, _ = key
+    end = escaped(tag) + escaped(name)
+    keys = []
+    for field, term in entries:
+        part = escaped(term) if b"\0" in term else term + _END
+        keys.append(_index_leading(bucket, field) + part + end)
+    return keys
 
 
 def expiry_key(key: ObjectKey, expires_s: int) -> bytes:
@@ -261,7 +274,7 @@ def heads_prefix(tag: bytes, bucket: bytes | None) -> bytes:
 
 def index_prefix(bucket: bytes, field: bytes) -> bytes:
     """What the keys of the entries of an index begin with."""
-    return INDEX + _leading(bucket, field)
+    return _index_leading(bucket, field)
 
 
 def bounds(prefix: bytes, start: bytes | None, end: bytes | None) -> tuple[bytes, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from siltstone.container.models.segments import Append, Put
+from siltstone.core.environment import Pool
 from siltstone.core.errors import (
     BackPressureError,
     ClosedError,
@@ -92,6 +93,27 @@ async def test_a_request_sees_those_before_it_and_readers_see_what_is_durable() 
         assert (await second).replaced == 1
         assert await third == 3
         assert await photos.head("b", "k") is None
+
+
+async def test_what_was_filled_is_on_its_way_to_the_log_before_callers_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_keyspace(latency_s=0.1) as (opened, photos):
+        first = photos.put("b", "k", b"1")
+        await some_steps()
+        second = photos.put("b", "k", b"2")
+        await some_steps()
+        environment, seen = opened.store.environment, []
+        run_blocking = environment.run_blocking
+
+        def noted(pool: Pool, call: Callable[[], Any]) -> Awaitable[Any]:
+            seen.append(pool.name.partition("-")[0])
+            return run_blocking(pool, call)
+
+        monkeypatch.setattr(environment, "run_blocking", noted)
+        first.add_done_callback(lambda _: seen.append("told"))
+        assert (await second).replaced == 1
+        assert seen == ["log", "told"]
 
 
 async def some_steps() -> None:
