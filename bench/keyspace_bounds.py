@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import siltstone
 from bench.keyspace_child import NAME, index_of
-from bench.workshop import Loop, in_flight, seconds_of
+from bench.workshop import Loop, Stopwatch, in_flight, seconds_of
 from siltstone.container.models.segments import ChangeKeys
 from siltstone.core.checksums import crc32c
 from siltstone.objects.changes import object_key, put_request
@@ -32,6 +32,14 @@ TABLE = "{bare}rows"
 SEGMENT = "{bare}bytes"
 
 
+def timed(work: Callable[[], object], total: int, spent: list[float]) -> float:
+    """Puts a second of ``work``; notes the processor time of one of them, in microseconds."""
+    with Stopwatch() as watch:
+        work()
+    spent.append(watch.cpu_s / total * 1e6)
+    return total / watch.seconds
+
+
 class _Batch(NamedTuple):
     data: bytes
     rows: list[LedgerRow]
@@ -45,6 +53,9 @@ class BareCommits:
         store: takes them.
         value_bytes: of each value.
         total: puts at most.
+
+    Attributes:
+        spent: processor time of a put in each round, in microseconds.
     """
 
     def __init__(
@@ -56,6 +67,7 @@ class BareCommits:
         loop(store.create(SEGMENT))
         value = os.urandom(value_bytes)
         self._changes = [_change(number, value) for number in range(total)]
+        self.spent: list[float] = []
 
     def rate(self, width: int, total: int) -> float:
         """Puts a second that these commits would be."""
@@ -67,7 +79,31 @@ class BareCommits:
             await self._store.commit([siltstone.Append(SEGMENT, data), ChangeKeys(TABLE, rows)])
 
         work = in_flight(min(width, COMMITS), len(batches), commit)
-        return total / seconds_of(lambda: self._loop(work))
+        return timed(lambda: self._loop(work), total, self.spent)
+
+
+class BareRecords:
+    """What puts are made into, without a store: hashes, sums, records, heads and rows.
+
+    Args:
+        value_bytes: of each value.
+
+    Attributes:
+        spent: processor time of a put in each round, in microseconds.
+    """
+
+    def __init__(self, value_bytes: int) -> None:
+        self._value = os.urandom(value_bytes)
+        self.spent: list[float] = []
+
+    def rate(self, total: int) -> float:
+        """Puts a second, in one thread."""
+
+        def make() -> None:
+            for first in range(0, total, BATCH_COUNT):
+                _joined([_change(first + number, self._value) for number in range(BATCH_COUNT)])
+
+        return timed(make, total, self.spent)
 
 
 def _change(number: int, value: bytes) -> ObjectChange:

@@ -23,14 +23,21 @@ import rocksdict
 import siltstone
 from bench.bare_pipeline import BarePipeline, PlainFile
 from bench.figure import MIB, MICROSECONDS, PER_SECOND, Figure, Unit, alternate, bounded
-from bench.keyspace_bounds import BareCommits, lmdb_batches, looked_up, rows_of
+from bench.keyspace_bounds import (
+    BareCommits,
+    BareRecords,
+    lmdb_batches,
+    looked_up,
+    rows_of,
+    timed,
+)
 from bench.keyspace_child import WIDTH, index_of, put_object
 from bench.keyspace_differences import differences_of_keyspaces
 from bench.keyspace_lives import after_a_kill, from_a_bucket
 from bench.keyspace_rebuilds import rebuilds
 from bench.leveled import PROCESSES, Leveled, compiled, leveled_puts, leveled_reads
 from bench.peers import optional
-from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
+from bench.workshop import Loop, Workshop, async_store, in_flight, seconds_of
 from siltstone import objects
 from siltstone.objects import AsyncKeyspace
 
@@ -43,6 +50,9 @@ PUT_CPU_US = 50.0
 WRITTEN_AIM = 1.03
 PER_LIVE_BYTE = Unit(text="written a live byte", better=MIB.better)
 """Goals of a put's processor time, and of what compaction writes."""
+
+_RECORDS = "hashes, sums, records and rows, no store"
+"""What a put is made into, which takes the same time whatever keeps it."""
 
 Measure = Callable[[], float]
 
@@ -70,22 +80,22 @@ class _Puts:
         self._bare = bare
         self._value = os.urandom(VALUE_BYTES)
         self._numbers = count()
+        self.spent: list[float] = []
+        self.bare_spent: list[float] = []
 
-    def ours(self, width: int, total: int) -> tuple[float, float]:
-        """Puts a second, and the processor time of one in microseconds."""
+    def ours(self, width: int, total: int) -> float:
+        """Puts a second."""
         first = next(self._numbers) * MANY[0]
 
         def put(number: int) -> asyncio.Future[objects.PutResult]:
             return put_object(self._keyspace, first + number, self._value)
 
-        with Stopwatch() as watch:
-            self._loop(in_flight(width, total, put))
-        return total / watch.seconds, watch.cpu_s / total * 1e6
+        return timed(lambda: self._loop(in_flight(width, total, put)), total, self.spent)
 
     def bare(self, width: int, total: int) -> float:
         """Group commits of the same values a second, without anything else."""
         work = in_flight(width, total, lambda _: self._bare.append(self._value))
-        return total / seconds_of(lambda: self._loop(work))
+        return timed(lambda: self._loop(work), total, self.bare_spent)
 
 
 def _puts(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
@@ -101,16 +111,12 @@ def _puts(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
         ExitStack() as stack,
     ):
         commits = BareCommits(loop, store, VALUE_BYTES, workshop.pick(*MANY))
+        records = BareRecords(VALUE_BYTES)
         puts = _Puts(loop, loop(objects.create_async(store, "bench")), bare)
         figures = []
         for width, total in ((1, workshop.pick(*ALONE)), (WIDTH, workshop.pick(*MANY))):
-            spent: list[float] = []
-
-            def ours(width: int = width, total: int = total) -> float:
-                rate, cpu_us = puts.ours(width, total)
-                spent.append(cpu_us)  # noqa: B023 - called in this turn
-                return rate
-
+            for each in (puts.spent, puts.bare_spent, commits.spent):
+                each.clear()
             few = min(total, 2_000)
             peers: dict[str, tuple[Measure, float | None]] = {
                 "write and fdatasync" if width == 1 else "bare group commit": (
@@ -124,6 +130,7 @@ def _puts(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
                 "commit of the same rows and bytes": (partial(commits.rate, width, total), None),
             }
             if width > 1:
+                peers[_RECORDS] = partial(records.rate, total), None
                 name = "RocksDB with blob files, synced, batches of 100"
                 peers[name] = partial(_rate, rocksdb, total, 100), None
             if width > 1 and lmdb is not None:
@@ -133,6 +140,7 @@ def _puts(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
                 folder = place / "leveled"
                 rate = stack.enter_context(leveled_puts(leveled, folder, VALUE_BYTES))
                 peers[f"leveled, sync, {PROCESSES} processes"] = partial(rate, total), 5
+            ours = partial(puts.ours, width, total)
             measured = alternate(workshop.rounds, ours, *(each for each, _ in peers.values()))
             what = f"put {VALUE_BYTES // 1024} KiB, 2 index entries, {width:,} in flight"
             for (peer, (_, goal)), theirs in zip(peers.items(), measured[1:], strict=True):
@@ -146,11 +154,16 @@ def _puts(workshop: Workshop, leveled: Leveled | None) -> list[Figure]:
                         goal=goal,
                     )
                 )
-        figures.append(
-            bounded(
-                f"processor time of a put, {WIDTH:,} in flight", MICROSECONDS, spent, PUT_CPU_US
+        what = f"processor time of a put, {WIDTH:,} in flight"
+        figures.append(bounded(what, MICROSECONDS, puts.spent, PUT_CPU_US))
+        for peer, theirs in (
+            ("bare group commit", puts.bare_spent),
+            ("commit of the same rows and bytes", commits.spent),
+            (_RECORDS, records.spent),
+        ):
+            figures.append(
+                Figure(what=what, peer=peer, unit=MICROSECONDS, ours=puts.spent, theirs=theirs)
             )
-        )
     return figures
 
 
