@@ -17,7 +17,7 @@ from bench.workshop import Loop, Stopwatch, in_flight, seconds_of
 from siltstone.container.models.segments import ChangeKeys
 from siltstone.core.checksums import crc32c
 from siltstone.objects.changes import object_key, put_request
-from siltstone.objects.evaluation import LedgerRow, ObjectChange, RecordPlace, evaluate
+from siltstone.objects.evaluation import ObjectChange, RecordPlace, evaluate
 from siltstone.objects.records.keys import head_key
 from siltstone.objects.space_names import SpaceNames
 
@@ -42,7 +42,8 @@ def timed(work: Callable[[], object], total: int, spent: list[float]) -> float:
 
 class _Batch(NamedTuple):
     data: bytes
-    rows: list[LedgerRow]
+    keys: list[bytes]
+    values: list[bytes | None]
 
 
 class BareCommits:
@@ -75,8 +76,10 @@ class BareCommits:
         batches = [_joined(self._changes[first : first + size]) for first in range(0, total, size)]
 
         async def commit(number: int) -> None:
-            data, rows = batches[number]
-            await self._store.commit([siltstone.Append(SEGMENT, data), ChangeKeys(TABLE, rows)])
+            data, keys, values = batches[number]
+            await self._store.commit(
+                [siltstone.Append(SEGMENT, data), ChangeKeys(TABLE, keys, values)]
+            )
 
         work = in_flight(min(width, COMMITS), len(batches), commit)
         return timed(lambda: self._loop(work), total, self.spent)
@@ -116,7 +119,8 @@ def _change(number: int, value: bytes) -> ObjectChange:
 
 def _joined(changes: list[ObjectChange]) -> _Batch:
     parts = [part for change in changes for part in change.parts]
-    return _Batch(b"".join(parts), [row for change in changes for row in change.rows])
+    rows = [row for change in changes for row in change.rows]
+    return _Batch(b"".join(parts), [key for key, _ in rows], [value for _, value in rows])
 
 
 def rows_of(store: siltstone.Store, numbers: list[int]) -> Callable[[], float]:

@@ -12,7 +12,7 @@ Stored, integers of keys big-endian, of values little-endian::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from weakref import WeakSet
 
@@ -203,16 +203,24 @@ class Index:
         if self._closed:
             raise ClosedError("index is closed", folder=self._folder)
         batch = rocksdict.WriteBatch(raw_mode=True)
+        self._add_in_order(batch, changes)
+        self._write(batch, position)
+
+    def apply_rows(self, rows: Mapping[bytes, bytes | RangeEnd | None], position: Position) -> None:
+        """``apply`` of changes by their keys, none of which is of a range."""
+        if self._closed:
+            raise ClosedError("index is closed", folder=self._folder)
+        batch = rocksdict.WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
-        if RangeEnd in {value.__class__ for _, value in changes}:
-            self._add_in_order(batch, changes)
-        else:
-            for key, value in dict(changes).items():  # of each key, the last change alone
-                if value is None:
-                    delete(key)
-                else:
-                    put(key, value)
-        put(_POSITION_KEY, encode_position(position))
+        for key, value in rows.items():
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        self._write(batch, position)
+
+    def _write(self, batch: rocksdict.WriteBatch, position: Position) -> None:
+        batch.put(_POSITION_KEY, encode_position(position))
         try:
             self._database.write(batch, self._no_wal)
         except Exception as error:  # the library has no class of its own

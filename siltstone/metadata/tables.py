@@ -19,10 +19,10 @@ from siltstone.core.records.table_record import (
     encode_entries,
     encode_record,
 )
+from siltstone.metadata.assigned_update import AssignedUpdate, IndexChanges
 from siltstone.metadata.index import Index
 from siltstone.metadata.index_rows import (
     NO_LIMIT,
-    Change,
     Entry,
     RangeEnd,
     entry_of,
@@ -34,31 +34,6 @@ from siltstone.metadata.index_rows import (
 )
 from siltstone.metadata.index_snapshot import IndexSnapshot
 from siltstone.metadata.position import Position
-
-
-class AssignedUpdate:
-    """One atomic update that has its place in the table log; never changed.
-
-    Attributes:
-        record: its bytes in the frame and in the table log.
-        table_version: the version after it, also that of every entry that it wrote.
-        crc_after: CRC32C of the table log up to and with it.
-        changes: what they do to the index, splices resolved; each is an object of its own.
-    """
-
-    __slots__ = ("changes", "crc_after", "record", "table_version")
-
-    def __init__(
-        self,
-        record: bytes,
-        table_version: int,
-        crc_after: int,
-        changes: Sequence[Change],
-    ) -> None:
-        self.record = record
-        self.table_version = table_version
-        self.crc_after = crc_after
-        self.changes = changes
 
 
 class Tables:
@@ -82,8 +57,9 @@ class Tables:
         self._applied_crc = position.running_crc
         self._version = position.version
         self._running_crc = position.running_crc
-        # By index key: the newest change of it that is assigned and not acknowledged.
-        self._overlay: dict[bytes, Change] = {}
+        # By index key: what it has by the newest change that is assigned and not acknowledged. In
+        # place of a removal are the changes of its update: those of others are other objects.
+        self._overlay: dict[bytes, bytes | RangeEnd | IndexChanges] = {}
         self._ranges: list[tuple[bytes, RangeEnd]] = []
         self.moment = object()
 
@@ -150,7 +126,7 @@ class Tables:
         full = index_key(table_id, key)
         newest = self._overlay.get(full)
         if newest is not None:
-            return entry_of(newest[1]) if isinstance(newest[1], bytes) else None
+            return entry_of(newest) if isinstance(newest, bytes) else None
         if self._ranges and self._removed(full):
             return None
         value = self._index.get_raw(full)
@@ -185,15 +161,17 @@ class Tables:
         self.moment = object()
         return AssignedUpdate(record, version, crc, changes)
 
-    def _show_pending(self, changes: Iterable[Change]) -> None:
+    def _show_pending(self, changes: IndexChanges) -> None:
         overlay = self._overlay
-        for change in changes:
-            if change[1].__class__ is RangeEnd:
-                self._remove_pending(change)
+        for key, value in changes.pairs():
+            if value is None:
+                overlay[key] = changes
+            elif isinstance(value, RangeEnd):
+                self._remove_pending(key, value)
             else:
-                overlay[change[0]] = change
+                overlay[key] = value
 
-    def acknowledge(self, updates: Sequence[AssignedUpdate], log_index: int) -> list[Change]:
+    def acknowledge(self, updates: Sequence[AssignedUpdate], log_index: int) -> list[bytes]:
         """Apply the updates of one acknowledged frame.
 
         Args:
@@ -201,7 +179,7 @@ class Tables:
             log_index: index of the frame in the tier-1 log.
 
         Returns:
-            Their changes, in order.
+            The index keys of their changes, in order.
         """
         if not updates:
             return []
@@ -210,17 +188,28 @@ class Tables:
             "updates are acknowledged in the order of their assignment"
         )
         position = Position(self._lineage, last.table_version, last.crc_after, log_index + 1)
-        changes = [change for update in updates for change in update.changes]
+        changes = updates[0].changes
+        if len(updates) > 1:
+            changes = IndexChanges()
+            for update in updates:
+                changes.extend(update.changes)
         self.moment = object()
-        self._index.apply(changes, position)
+        self._apply(changes, position)
         self._applied = last.table_version
         self._applied_crc = last.crc_after
         if self._applied == self._version:  # then nothing is pending
             self._overlay.clear()
             self._ranges.clear()
         else:
-            self._forget(changes)
-        return changes
+            for update in updates:
+                self._forget(update.changes)
+        return changes.keys
+
+    def _apply(self, changes: IndexChanges, position: Position) -> None:
+        if changes.ranged:
+            self._index.apply(list(changes.pairs()), position)
+        else:  # of each key, the last change alone
+            self._index.apply_rows(dict(changes.pairs()), position)
 
     def replay(self, record: TableRecord, log_index: int | None = None) -> bool:
         """Apply a record of the table log or of a frame; return whether it was new.
@@ -249,7 +238,7 @@ class Tables:
             CorruptDataError: a record does not continue what was before it; what was is applied.
         """
         assert not self._overlay, "replay happens before anything is assigned"
-        changes: list[Change] = []
+        changes = IndexChanges()
         position = self._index.position
         next_index = 0 if position is None else position.log_index
         try:
@@ -265,14 +254,13 @@ class Tables:
                     ) from error
                 # The frame may hold more records: it is done when a later one begins.
                 next_index = next_index if log_index is None else log_index
-                ranged = any(change[1].__class__ is RangeEnd for change in new)
-                if ranged:  # Each looks at all that is pending.
-                    self._apply_replayed(changes, next_index)
+                if new.ranged:  # Each looks at all that is pending.
+                    changes = self._apply_replayed(changes, next_index)
                 self._show_pending(new)
-                changes += new
+                changes.extend(new)
                 self._version, self._running_crc = record.table_version, record.crc_after
-                if ranged:
-                    self._apply_replayed(changes, next_index)
+                if new.ranged:
+                    changes = self._apply_replayed(changes, next_index)
         finally:
             self._apply_replayed(changes, next_index)
 
@@ -292,18 +280,16 @@ class Tables:
             raise CorruptDataError("table log does not match its running sum", where=where)
         return True
 
-    def _apply_replayed(self, changes: list[Change], next_index: int) -> None:
-        """Apply what was replayed up to ``_version``, and empty ``changes``."""
+    def _apply_replayed(self, changes: IndexChanges, next_index: int) -> IndexChanges:
+        """Apply what was replayed up to ``_version``; return what to collect the next ones in."""
         if self._version == self._applied:
-            return
+            return changes
         self.moment = object()
-        self._index.apply(
-            changes, Position(self._lineage, self._version, self._running_crc, next_index)
-        )
+        self._apply(changes, Position(self._lineage, self._version, self._running_crc, next_index))
         self._applied, self._applied_crc = self._version, self._running_crc
         self._overlay.clear()
         self._ranges.clear()
-        changes.clear()
+        return IndexChanges()
 
     def drop_pending(self) -> None:
         """Forget what was assigned and not acknowledged: its frames are lost."""
@@ -317,47 +303,46 @@ class Tables:
         """Whether an assigned range removal covers a key that nothing assigned touched since."""
         return any(low <= full < end.key for low, end in self._ranges)
 
-    def _remove_pending(self, change: Change) -> None:
-        low, end = change
-        assert isinstance(end, RangeEnd), "only a range removal touches other keys than its own"
+    def _remove_pending(self, low: bytes, end: RangeEnd) -> None:
         overlay = self._overlay
         for key in overlay:
             if low <= key < end.key:
-                overlay[key] = change
+                overlay[key] = end
         self._ranges.append((low, end))
 
-    def _changes(self, entries: Entries, version: int) -> list[Change]:
+    def _changes(self, entries: Entries, version: int) -> IndexChanges:
         """Return what entries do to the index; a splice sees the entries before it."""
         version_part = version_bytes(version)
-        changes: list[Change] = []
+        changes = IndexChanges()
         table, prefix = -1, b""
         for entry in entries:
             if entry.table_id != table:
                 table = entry.table_id
                 prefix = index_key(table, b"")
             if isinstance(entry, KeyChanges):
-                changes += [
-                    (prefix + key, None if value is None else version_part + value)
-                    for key, value in entry.changes
+                changes.keys += [prefix + key for key in entry.keys]
+                changes.values += [
+                    None if value is None else version_part + value for value in entry.values
                 ]
                 continue
             key, value = prefix + entry.key, entry.value
             if value is None:
                 if entry.range_end is None:
-                    changes.append((key, None))
+                    changes.add(key, None)
                 else:
                     low, high = range_bounds(table, entry.key, entry.range_end)
-                    changes.append((low, RangeEnd(high)))
+                    changes.add(low, RangeEnd(high))
+                    changes.ranged = True
             elif entry.splice_at is None:
-                changes.append((key, version_part + value))
+                changes.add(key, version_part + value)
             else:
                 value = self._base(key, changes, entry.splice_at) + value
-                changes.append((key, stored(version, value)))
+                changes.add(key, stored(version, value))
         return changes
 
-    def _base(self, key: bytes, changes: Sequence[Change], length: int) -> bytes:
+    def _base(self, key: bytes, changes: IndexChanges, length: int) -> bytes:
         newest: bytes | RangeEnd | None = None
-        for earlier, value in reversed(changes):
+        for earlier, value in zip(reversed(changes.keys), reversed(changes.values), strict=True):
             if isinstance(value, RangeEnd):
                 if earlier <= key < value.key:
                     break
@@ -366,28 +351,26 @@ class Tables:
                 break
         else:
             pending = self._overlay.get(key)
-            if pending is not None:
-                newest = pending[1]
-            elif not self._removed(key):
+            if isinstance(pending, bytes):
+                newest = pending
+            elif pending is None and not self._removed(key):
                 newest = self._index.get_raw(key)
         base = stored_value(newest) if isinstance(newest, bytes) else None
         if base is None or len(base) < length:
             raise ValueError(f"splice keeps {length} bytes of a value that has fewer")
         return base[:length]
 
-    def _forget(self, changes: Sequence[Change]) -> None:
+    def _forget(self, changes: IndexChanges) -> None:
         """Drop what is applied now from what is pending, unless it was changed again since."""
         overlay = self._overlay
-        newest = overlay.get
-        for change in changes:
-            key = change[0]
-            if newest(key) is change:
+        for key, value in changes.pairs():
+            if overlay.get(key) is (changes if value is None else value):
                 del overlay[key]
-            if change[1].__class__ is RangeEnd:
-                self._forget_range(change)
+            if isinstance(value, RangeEnd):
+                self._forget_range(value)
 
-    def _forget_range(self, change: Change) -> None:
+    def _forget_range(self, end: RangeEnd) -> None:
         overlay = self._overlay
-        for key in [key for key, newest in overlay.items() if newest is change]:
+        for key in [key for key, newest in overlay.items() if newest is end]:
             del overlay[key]
-        self._ranges = [held for held in self._ranges if held[1] is not change[1]]
+        self._ranges = [held for held in self._ranges if held[1] is not end]

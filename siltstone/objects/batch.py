@@ -58,7 +58,8 @@ class ChangeBatch:
             nothing.
         found: of each why it does nothing, or the SQN of what it replaces; ``None`` for nothing.
         parts: bytes of the records, to be joined.
-        rows: of the ledger, in order.
+        keys: of the rows of the ledger that change, in order.
+        values: of each its new value; ``None`` when it is removed.
         notes: what the footer takes of each record.
         uploaded: large values that it makes whole.
         size: about how many bytes it takes of a frame.
@@ -73,7 +74,8 @@ class ChangeBatch:
         self.numbers: list[int | None] = []
         self.found: list[SiltstoneError | int | None] = []
         self.parts: list[bytes] = []
-        self.rows: list[LedgerRow] = []
+        self.keys: list[bytes] = []
+        self.values: list[bytes | None] = []
         self.notes: list[PlainNote] = []
         self._heads: dict[ObjectKey, Head | bytes | None] = {}
         self.uploaded: list[UploadedValue] = []
@@ -115,7 +117,7 @@ class ChangeBatch:
                 self.records += 1
                 self.notes.append(note[:])
                 self.parts += found.parts
-            self.rows += found.rows
+            self._change(found.rows)
             self._heads[found.key] = found.encoded
             if found.uploaded is not None:
                 self.uploaded.append(found.uploaded)
@@ -124,7 +126,7 @@ class ChangeBatch:
         elif type(found) is EntriesChange:
             sqn = self.next_sqn
             self.next_sqn = sqn + 1
-            self.rows += found.rows
+            self._change(found.rows)
             self._heads |= found.heads
             self.size += found.size
             self.found.append(None)
@@ -132,6 +134,11 @@ class ChangeBatch:
             self.found.append(found)  # type: ignore[arg-type]
         self.waiting.append(waiting)
         self.numbers.append(sqn)
+
+    def _change(self, rows: list[LedgerRow]) -> None:
+        for key, value in rows:
+            self.keys.append(key)
+            self.values.append(value)
 
     def take_number(self, waiting: Waiting) -> None:
         """Give the number of the next value segment to something else."""

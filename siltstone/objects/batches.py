@@ -313,9 +313,9 @@ class BatchWriter:
             conditions.append(LengthIs(each.segment, each.length))
             row_key = large_key(LargeStatus.UPLOADING, each.place.number)
             conditions.append(VersionIs(ledger, row_key, each.version))
-        if batch.rows or state != batch.begin:
-            rows = [*batch.rows, (STATE, encode_state(state))]
-            operations.append(ChangeKeys(ledger, rows))
+        if batch.keys or state != batch.begin:
+            keys, values = [*batch.keys, STATE], [*batch.values, encode_state(state)]
+            operations.append(ChangeKeys(ledger, keys, values))
         try:
             result = await self._store.commit(operations, conditions)
         except SiltstoneError as error:

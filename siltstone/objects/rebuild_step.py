@@ -49,4 +49,6 @@ class RebuildStep:
 
     def operations(self) -> list[Operation]:
         """All of it."""
-        return [ChangeKeys(self._ledger, [*self._rows, (STATE, encode_rebuild(self.now))])]
+        rows = [*self._rows, (STATE, encode_rebuild(self.now))]
+        keys, values = [key for key, _ in rows], [value for _, value in rows]
+        return [ChangeKeys(self._ledger, keys, values)]

@@ -319,7 +319,7 @@ def _sorted(
                 _check_bytes("value", operation.value)
             changes.append(operation)
         elif isinstance(operation, ChangeKeys):
-            _check_changes(operation.changes)
+            _check_changes(operation.keys, operation.values)
             changes.append(operation)
         elif isinstance(operation, Append):
             appends.append((operation.segment, as_bytes(operation.data)))
@@ -343,29 +343,28 @@ def _entries(changes: Sequence[_Change], tables: dict[str, int]) -> list[TableEn
         elif isinstance(change, Remove):
             entries.append(TableEntry(table_id, change.key, None))
         elif isinstance(change, ChangeKeys):
-            if change.changes:
-                entries.append(KeyChanges(table_id, change.changes))
+            if change.keys:
+                entries.append(KeyChanges(table_id, change.keys, change.values))
         else:
             end = change.end or b""
             entries.append(TableEntry(table_id, change.start, None, range_end=end))
     return entries
 
 
-def _check_changes(changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-    keys = [key for key, _ in changes]
-    values = [value for _, value in changes]
+def _check_changes(keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+    if len(keys) != len(values):
+        raise ValueError(f"there are {len(keys)} keys, and {len(values)} values")
     if (
         _PLAIN.issuperset(map(type, keys))
         and _PLAIN_OR_REMOVED.issuperset(map(type, values))
         and max(map(len, keys), default=0) <= KEY_BYTES_MAX
     ):
         return  # almost always, and found at a third of what asking each takes
-    for key, value in changes:
-        if type(key) is not bytes:
-            _check_bytes("key", key)
+    for key, value in zip(keys, values, strict=True):
+        _check_bytes("key", key)
         if len(key) > KEY_BYTES_MAX:
             raise ValueError(f"a key has at most {KEY_BYTES_MAX} bytes")
-        if value is not None and type(value) is not bytes:
+        if value is not None:
             _check_bytes("value", value)
 
 

@@ -40,12 +40,7 @@ from siltstone.core.records.piece import (
     ControlKind,
     control_piece,
 )
-from siltstone.core.records.table_record import (
-    Entries,
-    TableEntry,
-    encode_entries,
-    record_length,
-)
+from siltstone.core.records.table_record import Entries, TableEntry, encode_entries, record_length
 
 PIECE_BYTES = APPEND_HEADER.size
 MARK_BYTES = WRITER_MARK.size

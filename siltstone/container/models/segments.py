@@ -256,11 +256,13 @@ class Remove:
 class ChangeKeys:
     """Operation of a commit: set keys of ``table``, or remove those whose value is ``None``.
 
-    It does what a ``Put`` or ``Remove`` for each does, for those who change thousands at once.
+    It does what a ``Put`` or ``Remove`` for each does, for those who change thousands at once; in
+    columns, which Python need not look through when it looks for garbage.
     """
 
     table: str
-    changes: Sequence[tuple[bytes, bytes | None]]
+    keys: Sequence[bytes]
+    values: Sequence[bytes | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from siltstone.core.records.piece import (
     encode_time_record,
     table_header,
 )
-from siltstone.metadata.tables import AssignedUpdate
+from siltstone.metadata.assigned_update import AssignedUpdate
 
 BORDER_BYTES = 64 * KIB
 LOG_INDEX = -1

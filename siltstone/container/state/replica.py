@@ -26,10 +26,11 @@ from siltstone.core.records.piece import (
     WriterMark,
 )
 from siltstone.core.records.writer_row import WriterRow
+from siltstone.metadata.assigned_update import AssignedUpdate
 from siltstone.metadata.index_rows import index_key
 from siltstone.metadata.retention_rules import RetentionRules, load_rules
 from siltstone.metadata.rows import Rows
-from siltstone.metadata.tables import AssignedUpdate, Tables
+from siltstone.metadata.tables import Tables
 
 _STATE = index_key(METADATA_TABLE, bytes((RowKind.STATE,)))
 _LAYOUT = index_key(METADATA_TABLE, bytes((RowKind.LAYOUT,)))
@@ -213,9 +214,9 @@ class Replica(ReplicaReplay):
         if updates or pieces:
             self.exposure.add(index, sum(len(piece.data) for piece in pieces), now)
         if updates:
-            changes = self.tables.acknowledge(updates, index)
+            changed = self.tables.acknowledge(updates, index)
             self.table_tail.add_frame(updates, index, now)
-            dropped += self._refresh([key for key, _ in changes if key.startswith(_METADATA)])
+            dropped += self._refresh([key for key in changed if key.startswith(_METADATA)])
             if self.table_tail.size >= self._flush_thresholds.table_bytes:
                 self._flush_thresholds.on_table()
         for piece in pieces:

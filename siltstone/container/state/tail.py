@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from siltstone.core.records.piece import WriterMark
-from siltstone.metadata.tables import AssignedUpdate
+from siltstone.metadata.assigned_update import AssignedUpdate
 from siltstone.metadata.time_index import TimedBytes
 
 

@@ -84,18 +84,20 @@ class TableEntry:
 
 
 class KeyChanges(NamedTuple):
-    """Entries of one table as their keys and values, without an object of its own for each.
+    """Entries of one table in columns, without an object of its own for each.
 
     A commit of a keyspace has a thousand of them, which Python would look at when it looks for
     garbage.
 
     Attributes:
         table_id: of the table.
-        changes: in order, keys of 0 to 65,535 bytes with their new values; ``None`` removes a key.
+        keys: in order, of 0 to 65,535 bytes.
+        values: of each its new value; ``None`` removes it.
     """
 
     table_id: int
-    changes: Sequence[tuple[bytes, bytes | None]]
+    keys: Sequence[bytes]
+    values: Sequence[bytes | None]
 
 
 Entries = Sequence[TableEntry | KeyChanges]
@@ -128,7 +130,7 @@ def record_length(entries: Sequence[TableEntry]) -> int:
 
 def count_entries(entries: Entries) -> int:
     """How many entries a record of these has."""
-    return sum([len(each.changes) if isinstance(each, KeyChanges) else 1 for each in entries])
+    return sum([len(each.keys) if isinstance(each, KeyChanges) else 1 for each in entries])
 
 
 def encode_entries(entries: Entries) -> bytes:
@@ -148,10 +150,10 @@ def encode_entries(entries: Entries) -> bytes:
     return b"".join(parts)
 
 
-def _encoded_changes(table_id: int, changes: Sequence[tuple[bytes, bytes | None]]) -> bytes:
+def _encoded_changes(table_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes:
     parts: list[bytes] = []
     pack, length = _pack_entry, len
-    for key, value in changes:
+    for key, value in zip(keys, values, strict=True):
         if value is None:
             parts += (pack(table_id, REMOVAL, 0, length(key), 0), key)
         else:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from siltstone.core.records.table_record import TableEntry
-from siltstone.metadata.tables import AssignedUpdate, Tables
+from siltstone.metadata.assigned_update import AssignedUpdate
+from siltstone.metadata.tables import Tables
 
 
 class AcknowledgingLog:

@@ -16,8 +16,9 @@ from siltstone.core.records.keys import METADATA_TABLE, RowKind
 from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind, TaskStage
+from siltstone.metadata.assigned_update import AssignedUpdate
 from siltstone.metadata.changes import put_task
-from siltstone.metadata.tables import AssignedUpdate, Tables
+from siltstone.metadata.tables import Tables
 from siltstone.segments.trim import plan_remove
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
 from tests.support import inside

@@ -220,7 +220,7 @@ async def test_what_refuses_a_commit_refuses_an_update(name: str) -> None:
     refusing, error = REFUSING[name]
     calls: list[Call] = [
         lambda c: c.commit([Put("t", b"new", b"")]),
-        lambda c: c.commit([ChangeKeys("t", [(b"k", None), (b"new", b"")])]),
+        lambda c: c.commit([ChangeKeys("t", [b"k", b"new"], [None, b""])]),
         lambda c: put(c, b"new", b""),
         lambda c: put_new(c, b"new", b""),
         lambda c: c.update("t", [(b"k", None), (b"new", b"")]),
@@ -293,7 +293,7 @@ async def test_many_keys_are_checked_before_one_changes(
     key: Any, value: Any, error: type[Exception]
 ) -> None:
     async with owned() as (_, owner):
-        changes = ChangeKeys("t", [(b"first", b"1"), (key, value)])
+        changes = ChangeKeys("t", [b"first", key], [b"1", value])
         with pytest.raises(error):
             await owner.container.commit([changes])
         assert await rows(owner.container) == {}
@@ -450,7 +450,8 @@ class _Told:
                 self.call(asyncio.ensure_future(commit), changes)
                 await asyncio.sleep(0)  # a commit begins when it is run
             case ("change keys", changes):
-                commit = container.commit([Append("a", b"x"), ChangeKeys("t", changes)])
+                keys, values = [key for key, _ in changes], [value for _, value in changes]
+                commit = container.commit([Append("a", b"x"), ChangeKeys("t", keys, values)])
                 self.call(asyncio.ensure_future(commit), changes)
                 await asyncio.sleep(0)
             case ("pass", count):  # this many halves of what the log takes for a frame

@@ -56,9 +56,9 @@ def filled(tables: Tables) -> None:
 def test_changes_of_keys_are_pending_until_they_are_applied(tables: Tables) -> None:
     filled(tables)
     first = tables.assign(
-        [KeyChanges(1, [(b"a", b"1"), (b"b", None), (b"a", b"2")]), put(b"a", b"3", 1)]
+        [KeyChanges(1, [b"a", b"b", b"a"], [b"1", None, b"2"]), put(b"a", b"3", 1)]
     )
-    second = tables.assign([KeyChanges(1, [(b"b", b"again"), (b"c", None)])])
+    second = tables.assign([KeyChanges(1, [b"b", b"c"], [b"again", None])])
     assert pending(tables, *KEYS) == {b"a": b"23", b"b": b"again", b"d": b"old"}
     tables.acknowledge([first], 1)
     assert pending(tables, *KEYS) == {b"a": b"23", b"b": b"again", b"d": b"old"}
@@ -70,6 +70,20 @@ def test_changes_of_keys_are_pending_until_they_are_applied(tables: Tables) -> N
     tables.acknowledge([second], 2)
     assert pending(tables, *KEYS) == {b"a": b"23", b"b": b"again", b"d": b"old"}
     assert [key for key, _ in tables.scan(1, b"", None)] == [b"a", b"b", b"d"]
+
+
+def test_a_removal_stays_pending_when_an_older_one_of_the_same_key_is_applied(
+    tables: Tables,
+) -> None:
+    filled(tables)
+    updates = [
+        tables.assign([KeyChanges(1, [b"a"], [value])]) for value in (None, b"", None, b"", None)
+    ]
+    for number, update in enumerate(updates):
+        assert sorted(pending(tables, *KEYS)) == [b"b", b"c", b"d"]
+        tables.acknowledge([update], 1 + number)
+        assert len(tables.scan(1, b"a", b"b")) == number % 2
+    assert sorted(pending(tables, *KEYS)) == [b"b", b"c", b"d"]
 
 
 # --- range removals ---

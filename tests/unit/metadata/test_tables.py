@@ -13,10 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.table_record import TableEntry, TableRecord, decode_table_record
+from siltstone.metadata.assigned_update import AssignedUpdate
 from siltstone.metadata.index import Index
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.position import Position
-from siltstone.metadata.tables import AssignedUpdate, Tables
+from siltstone.metadata.tables import Tables
 from tests.unit.metadata.conftest import LINEAGE
 
 KEYS = [(0, b""), (0, b"k"), (1, b"k"), (1, b"k\0")]

@@ -48,13 +48,19 @@ def test_round_trip(entries: list[TableEntry], start: int, crc: int, rest: bytes
     assert crc_after == crc32c(record[:-4], crc)
 
 
+def columns(
+    changes: list[tuple[bytes, bytes | None]],
+) -> tuple[list[bytes], list[bytes | None]]:
+    return [key for key, _ in changes], [value for _, value in changes]
+
+
 @given(U32, st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=30)), max_size=6), ENTRIES)
 def test_changes_of_keys_are_encoded_as_an_entry_for_each(
     table_id: int, changes: list[tuple[bytes, bytes | None]], others: list[TableEntry]
 ) -> None:
     each = [TableEntry(table_id, key, value) for key, value in changes]
     together: list[TableEntry | KeyChanges]
-    together = [*others, KeyChanges(table_id, changes), *others]
+    together = [*others, KeyChanges(table_id, *columns(changes)), *others]
     apart = [*others, *each, *others]
     assert encode_entries(together) == encode_entries(apart)
     assert count_entries(together) == len(apart)
