@@ -123,6 +123,7 @@ class BatchWriter:
         self._filling: ChangeBatch | None = None
         self._flight: ChangeBatch | None = None
         self._task: asyncio.Task[SiltstoneError | None] | None = None
+        self._hearing: ChangeBatch | None = None
         self._defect: BaseException | None = None
         self._is_adding = False
         self._repeats = 0
@@ -327,10 +328,12 @@ class BatchWriter:
         pause = self._pressed()
         if self._filling is not None and not self._is_adding and self._failure is None:
             # It is on its way to the log before callers are told, and ask for more.
+            self._hearing = batch
             self._send(self._filling)
             await asyncio.sleep(0)
         for waiting, number, found in zip(batch.waiting, batch.numbers, batch.found, strict=True):
             tell(waiting, number, found, pause=pause)
+        self._hearing = None
         return None
 
     def _ended(self, task: asyncio.Task[SiltstoneError | None]) -> None:
@@ -384,8 +387,8 @@ class BatchWriter:
 
     def _fail(self, error: SiltstoneError) -> None:
         self._failure = error
-        batches = [each for each in (self._flight, self._filling) if each is not None]
-        waiting = [each for batch in batches for each in batch.waiting]
+        batches = (self._hearing, self._flight, self._filling)
+        waiting = [each for batch in batches if batch is not None for each in batch.waiting]
         for each in (*waiting, *self._requests):
             raise_in(each.future, error)
         self._requests.clear()

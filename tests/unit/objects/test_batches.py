@@ -116,6 +116,23 @@ async def test_what_was_filled_is_on_its_way_to_the_log_before_callers_are_told(
         assert seen == ["log", "told"]
 
 
+async def test_a_defect_of_a_batch_is_told_to_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("injected")
+
+    for broken_one in ("space_meter.SpaceMeter.committed", "batches.tell"):
+        async with a_keyspace(latency_s=0.1) as (_, photos):
+            first = photos.put("b", "k", b"1")
+            await some_steps()
+            second = photos.put("b", "k", b"2")
+            await some_steps()
+            with monkeypatch.context() as patched:
+                patched.setattr(f"siltstone.objects.{broken_one}", broken)
+                for each in (first, second, photos.put("b", "k", b"3")):
+                    with pytest.raises(CorruptDataError, match="batches ended"):
+                        await each
+
+
 async def some_steps() -> None:
     for _ in range(8):
         await asyncio.sleep(0)
