@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from operator import index
@@ -43,6 +43,7 @@ from siltstone.core.records.collection_batch import CollectionRun
 from siltstone.core.records.collection_frontier import TIME_MAX
 from siltstone.core.records.collection_rows import NO_SEQUENCE
 from siltstone.core.records.collection_state import CollectionState, Life
+from siltstone.core.records.record_copy import copied
 
 UNNAMED_LEASE_MS: Final = 60 * 60 * 1000
 """How long the last sequence of a writer without a name is known after an append."""
@@ -146,6 +147,7 @@ class AsyncCollectionWriter:
         self._uploads = uploads
         self._compact = compact
         self._objects = PartObjects(place, shared.id)
+        self._meter = place.meter(shared.id)
         self._numbers = count() if name is None else None
         self._lease_ms = UNNAMED_LEASE_MS if name is None else 0
         self.name = f"unnamed-{place.random_u64():016x}" if name is None else name
@@ -301,9 +303,8 @@ class AsyncCollectionWriter:
                 sequence=once.sequence,
             ) from error
         if not result.repeated:
-            meter = self._place.meter(self._shared.id)
-            meter.count(COLLECTION_APPENDS)
-            meter.count(COLLECTION_ROWS, sum(part.rows for run in runs for part in run))
+            self._meter.count(COLLECTION_APPENDS)
+            self._meter.count(COLLECTION_ROWS, sum([part.rows for run in runs for part in run]))
         return result
 
     def _is_known(self) -> bool:
@@ -346,7 +347,7 @@ class _Once:
     def command(self, state: CollectionState, now_ms: int) -> tuple[CollectionState, Appended]:
         """Run it."""
         if self._numbers is not None:
-            self._append = replace(self._append, sequence=next(self._numbers))
+            self._append = copied(self._append, sequence=next(self._numbers))
         after, self._answer = compare_and_append(state, now_ms, append=self._append)
         return after, self._answer
 
@@ -384,6 +385,7 @@ def _made_by(
     if not is_within(table, min(GROUP_BYTES, part_size)):
         return _Made(table, schema_id, schema, None, None)
     parts = list(encode_updates(table, schema, schema_id, part_size=part_size))
-    if all(one.part.inline is not None for one in parts):
-        return _Made(table, schema_id, schema, tuple((one.part,) for one in parts), None)
+    if None not in [one.part.inline for one in parts]:
+        few = tuple([(one.part,) for one in parts])
+        return _Made(table, schema_id, schema, few, None)
     return _Made(table, schema_id, schema, None, parts)

@@ -36,6 +36,8 @@ from siltstone.core.records.collection_part import CollectionPart, PartFlags
 PART_BYTES: Final = 128 * MIB
 """Of an object, at most, unless settings say otherwise."""
 
+_NO_FLAGS: Final = PartFlags(0)
+
 INLINE_BYTES: Final = 4 * KIB
 """Of a part that lies in the state. An object of its own costs one more write than these bytes."""
 
@@ -67,19 +69,22 @@ def encode_updates(
         time = time if only is None else only
     if not len(updates):
         return
-    ends: list[Key] = []
     order = None
     if len(updates) <= FEW_ROWS:
-        updates, *ends = few_sorted(updates, schema)
+        batch, first, last = few_sorted(updates, schema)
+        # Of few rows the form itself tells their bytes as fast as they are counted.
+        part = _inline_part(batch, schema, schema_id, time, (first, last)) if inline else None
+        updates = updates if part else pyarrow.Table.from_batches([batch])
     else:
-        order = order_by_key(updates, schema)
-    # Of few rows the form itself tells their bytes as fast. Padding may add, empty offsets go.
-    if inline and (ends or is_within(updates, 2 * INLINE_BYTES)):
-        shown = updates if order is None else updates.combine_chunks().take(order)
-        part = _inline_part(shown, schema, schema_id, time, ends or _ends(shown, schema))
-        if part is not None:
-            yield part
-            return
+        order, part = order_by_key(updates, schema), None
+        # Padding may add, empty offsets go.
+        if inline and is_within(updates, 2 * INLINE_BYTES):
+            shown = updates if order is None else updates.combine_chunks().take(order)
+            (batch,) = shown.combine_chunks().to_batches()
+            part = _inline_part(batch, schema, schema_id, time, _ends(batch, schema))
+    if part is not None:
+        yield part
+        return
     names = updates.column_names
     parts = PartsWriter(
         schema,
@@ -198,49 +203,54 @@ def _come_once(updates: pyarrow.Table) -> bool:
     return bool(bounds["min"] == bounds["max"] == 1)
 
 
-def _ends(updates: pyarrow.Table, schema: RowSchema) -> list[Key]:
+def _ends(updates: pyarrow.RecordBatch, schema: RowSchema) -> tuple[Key, Key]:
     """The first key and the last one, of rows that are sorted."""
-    keys = key_columns(updates, schema)
-    return [key_at(keys, 0), key_at(keys, len(updates) - 1)]
+    keys = key_columns(pyarrow.Table.from_batches([updates]), schema)
+    return key_at(keys, 0), key_at(keys, len(updates) - 1)
 
 
 def _inline_part(
-    updates: pyarrow.Table, schema: RowSchema, schema_id: int, time: int, ends: list[Key]
+    batch: pyarrow.RecordBatch,
+    schema: RowSchema,
+    schema_id: int,
+    time: int,
+    ends: tuple[Key, Key],
 ) -> EncodedPart | None:
     """The rows as a part that lies in the state; ``None`` where they are too many bytes.
 
     ``ends`` are the first key and the last one.
     """
-    names = updates.column_names
-    with_time, with_diff = TIME in names, DIFF in names
-    flags = PartFlags(0)
+    flags = _NO_FLAGS
     time_min = time_max = time
-    if with_time:
-        flags |= PartFlags.HAS_TIME
-        bounds = compute.min_max(updates[TIME]).as_py()
-        time, time_min, time_max = bounds["min"], bounds["min"], bounds["max"]
-    if with_diff:
-        flags |= PartFlags.HAS_DIFF
-        if has_negatives(updates):
-            flags |= PartFlags.HAS_NEGATIVES
-    fields = part_fields(schema, with_time=with_time, with_diff=with_diff)
-    shown = updates if updates.schema == fields else updates.select(fields.names).cast(fields)
-    batches = shown.to_batches()
-    batch = batches[0] if len(batches) == 1 else shown.combine_chunks().to_batches()[0]
+    diff_sum = len(batch)
+    if batch.schema != schema.arrow:
+        updates = pyarrow.Table.from_batches([batch])
+        names = updates.column_names
+        if TIME in names:
+            flags |= PartFlags.HAS_TIME
+            bounds = compute.min_max(updates[TIME]).as_py()
+            time, time_min, time_max = bounds["min"], bounds["min"], bounds["max"]
+        if DIFF in names:
+            flags |= PartFlags.HAS_DIFF
+            diff_sum = checked_sum(sum_of_diffs(updates))
+            if has_negatives(updates):
+                flags |= PartFlags.HAS_NEGATIVES
+        fields = part_fields(schema, with_time=TIME in names, with_diff=DIFF in names)
+        (batch,) = updates.select(fields.names).cast(fields).to_batches()
     if pyarrow.ipc.get_record_batch_size(batch) > INLINE_BYTES:
         return None
-    data = bytes(batch.serialize())
+    data = batch.serialize().to_pybytes()
     part = CollectionPart(
         inline=data,
         length=len(data),
         crc=crc32c(data),
-        rows=len(updates),
+        rows=len(batch),
         schema_id=schema_id,
         flags=flags,
         time=time,
         time_min=time_min,
         time_max=time_max,
-        diff_sum=checked_sum(sum_of_diffs(updates)) if with_diff else len(updates),
+        diff_sum=diff_sum,
         key_min=key_bound(schema, ends[0]),
         key_max=key_bound(schema, ends[1]),
     )

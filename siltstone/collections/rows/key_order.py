@@ -41,7 +41,7 @@ _NUMBERS: Final = {1: pyarrow.int8(), 2: pyarrow.int16(), 4: pyarrow.int32(), 8:
 def sorted_by_key(table: pyarrow.Table, schema: RowSchema) -> pyarrow.Table:
     """Return ``table`` in the order of keys; rows with one key stay in their order."""
     if 2 <= len(table) <= FEW_ROWS:
-        return few_sorted(table, schema)[0]
+        return pyarrow.Table.from_batches([few_sorted(table, schema)[0]])
     order = order_by_key(table, schema)
     return table if order is None else table.combine_chunks().take(order)
 
@@ -74,9 +74,11 @@ def _order(columns: Sequence[pyarrow.ChunkedArray]) -> pyarrow.Array:
     return compute.sort_indices(ranks, sort_keys=ascending)
 
 
-def few_sorted(table: pyarrow.Table, schema: RowSchema) -> tuple[pyarrow.Table, Key, Key]:
+def few_sorted(table: pyarrow.Table, schema: RowSchema) -> tuple[pyarrow.RecordBatch, Key, Key]:
     """``sorted_by_key`` of one row to ``FEW_ROWS``; the first key and the last one, too."""
-    columns = [_plain(table.column(index)) for index in range(schema.key_columns)]
+    batches = table.to_batches()
+    batch = batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0]
+    columns = [_plain(batch.column(index)) for index in range(schema.key_columns)]
     keys: list[Any] = columns[0].to_pylist()
     if len(columns) > 1:
         keys = list(zip(keys, *[column.to_pylist() for column in columns[1:]], strict=True))
@@ -85,11 +87,9 @@ def few_sorted(table: pyarrow.Table, schema: RowSchema) -> tuple[pyarrow.Table, 
         # To look at a list, Arrow takes five times as long.
         indexes = pyarrow.py_buffer(array("Q", order))
         taken = pyarrow.Array.from_buffers(pyarrow.uint64(), len(order), [None, indexes])
-        batches = table.to_batches()
-        whole = batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0]
-        table = pyarrow.Table.from_batches([whole.take(taken)])
+        batch = batch.take(taken)
     first, last = keys[order[0]], keys[order[-1]]
-    return (table, first, last) if len(columns) > 1 else (table, (first,), (last,))
+    return (batch, first, last) if len(columns) > 1 else (batch, (first,), (last,))
 
 
 def key_columns(table: pyarrow.Table, schema: RowSchema) -> list[pyarrow.ChunkedArray]:
@@ -184,7 +184,7 @@ def _ordered(kind: pyarrow.DataType, value: Any) -> bytes:
     return int(value).to_bytes(size, "big")
 
 
-def _plain(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+def _plain(column: pyarrow.ChunkedArray | pyarrow.Array) -> pyarrow.ChunkedArray | pyarrow.Array:
     """The same order in a type that pyarrow sorts, and whose values Python orders alike."""
     kind = column.type
     if types.is_integer(kind):
@@ -195,6 +195,8 @@ def _plain(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
         return column.cast(pyarrow.large_binary())
     if types.is_temporal(kind) or types.is_decimal32(kind) or types.is_decimal64(kind):
         number = _NUMBERS[kind.bit_width // 8]
+        if isinstance(column, pyarrow.Array):
+            return column.view(number)
         return pyarrow.chunked_array([chunk.view(number) for chunk in column.chunks], number)
     return column
 

@@ -35,6 +35,7 @@ from siltstone.core.records.collection_frontier import AT_COMMIT, DONE, TIME_MAX
 from siltstone.core.records.collection_part import CollectionPart, PartFlags
 from siltstone.core.records.collection_rows import NO_SEQUENCE, CollectionWriter
 from siltstone.core.records.collection_state import CollectionState, Times
+from siltstone.core.records.record_copy import copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ def compare_and_append(
     batches = _added(state, CollectionBatch(lower=lower, upper=upper, runs=runs))
     check_batches(state, batches)
     writers = {**state.writers, append.writer: _appender(now_ms, append, row, upper)}
-    after = replace(
+    after = copied(
         state,
         batches=batches,
         writers=holds_moved(writers, parts),
@@ -194,15 +195,15 @@ def _timed(
     state: CollectionState, runs: Sequence[CollectionRun], time: int | None
 ) -> tuple[CollectionRun, ...]:
     """Give parts that wait for it the time of the commit. Their objects stay as they are."""
-    return tuple(tuple(_timed_part(state, part, time) for part in run) for run in runs if run)
+    return tuple([tuple([_timed_part(state, part, time) for part in run]) for run in runs if run])
 
 
 def _timed_part(state: CollectionState, part: CollectionPart, time: int | None) -> CollectionPart:
-    if part.time != AT_COMMIT or PartFlags.HAS_TIME in part.flags:
+    if part.time != AT_COMMIT or (part.flags != 0 and PartFlags.HAS_TIME in part.flags):
         return part
     if time is None:
         raise _misfit(state, "rows without a time in an append that says its range")
-    return replace(part, time=time, time_min=time, time_max=time)
+    return copied(part, time=time, time_min=time, time_max=time)
 
 
 def _check_times(

@@ -6,7 +6,7 @@ second out of the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -87,7 +87,9 @@ def diff_of(
         if getattr(after, name) != getattr(before, name)
     ]
     for table in _PUT_OF:
-        changes.extend(_row_changes(table, getattr(before, table), getattr(after, table)))
+        old, new = getattr(before, table), getattr(after, table)
+        if old is not new:
+            changes.extend(_row_changes(table, old, new))
     changes.extend(_batch_changes(before.batches, after.batches))
     return Diff(
         seqno=after.seqno,
@@ -144,8 +146,6 @@ def _backwards(before: CollectionState, after: CollectionState) -> str:
 def _row_changes(
     table: str, before: Mapping[Any, Any], after: Mapping[Any, Any]
 ) -> Iterator[Change]:
-    if before is after:
-        return
     for key in sorted(before.keys() - after.keys()):
         yield encode_change(_DROP_OF[table], key)
     for key in sorted(after):
@@ -158,7 +158,7 @@ def _batch_changes(before: Batches, after: Batches) -> Iterator[Change]:
     if before is after:
         return
     old, new = before.items, after.items
-    at = to = _shared(old, new)
+    at = to = after.shared_with(before)
     while at < len(old):
         if old[at] is new[to] or old[at] == new[to]:
             at, to = at + 1, to + 1
@@ -178,13 +178,3 @@ def _batch_changes(before: Batches, after: Batches) -> Iterator[Change]:
         at, to = end, stop
     for batch in new[to:]:
         yield encode_change(ChangeKind.PUT_BATCH, batch)
-
-
-def _shared(old: Sequence[CollectionBatch], new: Sequence[CollectionBatch]) -> int:
-    """How many batches at the beginning are the same objects."""
-    count = 0
-    for one, other in zip(old, new, strict=False):
-        if one is not other:
-            break
-        count += 1
-    return count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from siltstone.collections.state.limits import CLOCK_JUMP_MS, SCHEMAS_BYTES_MAX
@@ -16,6 +15,7 @@ from siltstone.core.records.collection_rows import (
     CollectionWriter,
 )
 from siltstone.core.records.collection_state import FORMAT, CollectionState, Times
+from siltstone.core.records.record_copy import copied
 
 _Leased = TypeVar("_Leased", CollectionReader, CollectionWriter)
 _Key = TypeVar("_Key", int, str)
@@ -82,7 +82,7 @@ def next_state(
         own_writers: names of writers of this process, which stay.
     """
     assert after.seqno == before.seqno, "commands leave the seqno to the commit"
-    return replace(
+    return copied(
         after,
         seqno=before.seqno + 1,
         written_ms=max(now_ms, before.written_ms + 1),

@@ -50,12 +50,22 @@ class CollectionBatch:
     runs: tuple[CollectionRun, ...] = ()
     length: int = field(init=False, repr=False, compare=False)
     is_inline: bool = field(init=False, repr=False, compare=False)
+    _encoded: bytes | None = field(init=False, default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Look at all parts."""
         parts = [part for run in self.runs for part in run]
         object.__setattr__(self, "length", sum([part.length for part in parts]))
         object.__setattr__(self, "is_inline", None not in [part.inline for part in parts])
+
+    @property
+    def encoded(self) -> bytes:
+        """As it lies in entries and states. Each rollup has it again, so it is encoded once."""
+        encoded = self._encoded
+        if encoded is None:
+            encoded = _encoded_batch(self)
+            object.__setattr__(self, "_encoded", encoded)
+        return encoded
 
     def parts(self) -> Iterator[CollectionPart]:
         """All its parts."""
@@ -79,7 +89,7 @@ class CollectionBatch:
     @property
     def inline_bytes(self) -> int:
         """Bytes of its parts that are in the state."""
-        return sum(part.inline_bytes for part in self.parts())
+        return self.length if self.is_inline else sum(part.inline_bytes for part in self.parts())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +113,13 @@ class Batches:
 
     def added(self, batch: CollectionBatch) -> Batches:
         """These and one more, which begins at ``upper``. Raises ``ValueError`` for any other."""
-        return self.replaced(len(self.items), len(self.items), (batch,))
+        if batch.lower != self.upper or not is_possible(batch):
+            raise _misfit(batch, self.upper)
+        return Batches(  # Each append does this: what is there is looked at no more.
+            items=(*self.items, batch),
+            part_count=self.part_count + batch.part_count,
+            inline_bytes=self.inline_bytes + batch.inline_bytes,
+        )
 
     def replaced(self, start: int, stop: int, batches: Sequence[CollectionBatch]) -> Batches:
         """These, with others in the place of those with the indexes ``start`` to ``stop``.
@@ -115,7 +131,7 @@ class Batches:
         end = before[-1].upper if before else 0
         for batch in (*batches, *after[:1]):
             if batch.lower != end or not is_possible(batch):
-                raise ValueError(f"batch of {batch.lower} to {batch.upper} does not fit at {end}")
+                raise _misfit(batch, end)
             end = batch.upper
         return Batches(
             items=(*before, *batches, *after),
@@ -126,6 +142,18 @@ class Batches:
             + sum(batch.inline_bytes for batch in batches)
             - sum(batch.inline_bytes for batch in old),
         )
+
+    def shared_with(self, earlier: Batches) -> int:
+        """How many at the beginning are those of ``earlier``, or equal to them."""
+        old, new = earlier.items, self.items
+        if old == new[: len(old)]:  # After an append. Tuples pass over what is the same object.
+            return len(old)
+        count = 0
+        for one, other in zip(old, new, strict=False):
+            if one is not other:
+                break
+            count += 1
+        return count
 
     def span(self, lower: int, upper: int) -> tuple[int, int] | None:
         """Indexes of the batches that make ``[lower, upper)`` exactly; ``None`` where none do."""
@@ -138,9 +166,7 @@ class Batches:
 
 def encode_batch(batch: CollectionBatch) -> bytes:
     """Encode one batch."""
-    fields = FieldWriter()
-    put_batch(fields, batch)
-    return fields.to_bytes()
+    return batch.encoded
 
 
 def decode_batch(data: Buffer, *, where: str) -> CollectionBatch:
@@ -153,12 +179,18 @@ def decode_batch(data: Buffer, *, where: str) -> CollectionBatch:
 
 def put_batch(fields: FieldWriter, batch: CollectionBatch) -> None:
     """Add a batch."""
+    fields.put_bytes(batch.encoded)
+
+
+def _encoded_batch(batch: CollectionBatch) -> bytes:
     assert is_possible(batch), "a batch has times in its range"
+    fields = FieldWriter()
     fields.put(_HEAD, batch.lower, batch.upper, batch.since, len(batch.runs))
     for run in batch.runs:
         fields.put(_U32, len(run))
         for part in run:
             put_part(fields, part)
+    return fields.to_bytes()
 
 
 def take_batch(fields: FieldReader) -> CollectionBatch:
@@ -173,15 +205,21 @@ def take_batch(fields: FieldReader) -> CollectionBatch:
 
 def is_possible(batch: CollectionBatch) -> bool:
     """Whether a batch can be: it has a range, its rows are in it, and no run is empty."""
-    lower, last = batch.lower, max(batch.upper - 1, batch.since)
-    return (
-        is_frontier(batch.lower)
-        and is_frontier(batch.upper)
-        and is_frontier(batch.since)
-        and batch.lower < batch.upper
-        and all(batch.runs)
-        and all(lower <= part.time_min and part.time_max <= last for part in batch.parts())
-    )
+    lower, upper, since = batch.lower, batch.upper, batch.since
+    if not (is_frontier(lower) and is_frontier(upper) and is_frontier(since) and lower < upper):
+        return False
+    last = max(upper - 1, since)
+    for run in batch.runs:
+        if not run:
+            return False
+        for part in run:
+            if part.time_min < lower or part.time_max > last:
+                return False
+    return True
+
+
+def _misfit(batch: CollectionBatch, end: int) -> ValueError:
+    return ValueError(f"batch of {batch.lower} to {batch.upper} does not fit at {end}")
 
 
 def _take_run(fields: FieldReader) -> CollectionRun:

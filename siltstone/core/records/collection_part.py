@@ -208,7 +208,7 @@ def contradiction(part: CollectionPart) -> str:
         return "part without rows, or shorter than its footer"
     if not 0 <= part.time_min <= part.time_max <= TIME_MAX:
         return "part with impossible times"
-    flags = part.flags.value
+    flags = int(part.flags)  # To ask a flag for its value takes five times as long.
     if not flags & _HAS_TIME and not part.time_min == part.time == part.time_max:
         return "part of one time with several times"
     if not flags & _HAS_DIFF and (part.diff_sum != part.rows or flags & _HAS_NEGATIVES):

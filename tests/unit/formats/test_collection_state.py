@@ -362,6 +362,13 @@ def test_a_compacted_batch_may_have_its_since_as_a_time_beyond_its_upper() -> No
     assert decode_batch(encode_batch(batch), where="x") == batch
 
 
+def test_a_batch_that_was_made_of_another_one_is_encoded_as_it_is_itself() -> None:
+    before = encode_batch(SECOND)
+    longer = replace(SECOND, upper=SECOND.upper + 1)
+    assert decode_batch(encode_batch(longer), where="x") == longer
+    assert encode_batch(SECOND) == before != encode_batch(longer)
+
+
 def test_batches_count_their_parts_and_inline_bytes() -> None:
     batches = STATE.batches
     assert (batches.part_count, batches.inline_bytes, batches.upper) == (2, 4, 13)
