@@ -13,7 +13,7 @@ from siltstone.collections.entry_view import CollectionEntry, entry_view
 from siltstone.collections.garbage import TRIES, GarbageCollector
 from siltstone.collections.place import CollectionPlace
 from siltstone.collections.shared_state import SharedState
-from siltstone.collections.state.compaction_plan import BatchMerge, falls_to_last, plan
+from siltstone.collections.state.compaction_plan import BatchMerge, Levels, falls_to_last, plan
 from siltstone.collections.state.lives import drop
 from siltstone.collections.state.rollups import floor_rollup, link_of, rollup_is_due
 from siltstone.collections.uploads import Uploads
@@ -54,6 +54,7 @@ class Housekeeping:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._swept_s = place.environment.monotonic()
         self._planned: tuple[Batches, BatchMerge | None] | None = None
+        self._levels = Levels()
         self._is_due = False
         self._is_closed = False
         self.compact_whole = self._compaction.do_whole
@@ -138,7 +139,7 @@ class Housekeeping:
 
     def _plan(self, state: CollectionState) -> BatchMerge | None:
         if self._planned is None or self._planned[0] is not state.batches:
-            self._planned = state.batches, plan(state)
+            self._planned = state.batches, plan(state, self._levels)
         return self._planned[1]
 
     async def _compact(self) -> None:

@@ -211,13 +211,17 @@ class _Whole:
     data: memoryview
 
 
-def inline_rows(part: CollectionPart, schema: RowSchema, *, where: str) -> pyarrow.RecordBatch:
-    """Return the rows of a part that is inline. Raises ``CorruptDataError``."""
+def inline_rows(part: CollectionPart, fields: pyarrow.Schema, *, where: str) -> pyarrow.RecordBatch:
+    """Return the rows of a part that is inline and has these columns.
+
+    Raises:
+        CorruptDataError: its bytes are not what was written.
+    """
     data = part.inline
     assert data is not None, "an inline part has its rows"
     check_whole(part, data, where=where)
     try:
-        batch = pyarrow.ipc.read_record_batch(pyarrow.py_buffer(data), fields_of(part, schema))
+        batch = pyarrow.ipc.read_record_batch(pyarrow.py_buffer(data), fields)
     except (pyarrow.ArrowException, OSError) as error:
         raise _damaged("part cannot be decoded", where) from error
     if len(batch) != part.rows:
@@ -226,7 +230,7 @@ def inline_rows(part: CollectionPart, schema: RowSchema, *, where: str) -> pyarr
 
 
 def _open_inline(part: CollectionPart, schema: RowSchema, where: str) -> OpenPart:
-    table = pyarrow.Table.from_batches([inline_rows(part, schema, where=where)])
+    table = pyarrow.Table.from_batches([inline_rows(part, fields_of(part, schema), where=where)])
 
     def fetch(groups: Sequence[int], names: Sequence[str]) -> pyarrow.Table:
         return table.select(names)

@@ -23,6 +23,7 @@ from siltstone.collections.rows.key_order import (
 from siltstone.collections.rows.open_part import (
     OpenPart,
     Read,
+    fields_of,
     inline_rows,
     open_part,
     schema_of,
@@ -55,6 +56,9 @@ class Piece:
         """What messages call it."""
         return self.name or f"inline part of {self.part.rows} rows, crc {self.part.crc:08x}"
 
+
+Form = tuple[int, int]
+"""Of a part: id of its schema, and its flags."""
 
 ReadPart = Callable[[str, int, int], Buffer]
 """Gives ``length`` bytes from ``offset`` of the object ``name`` on: ``(name, offset, length)``."""
@@ -134,12 +138,22 @@ class RunReader:
         Raises:
             CorruptDataError: bytes of a part are not what was written.
         """
+        table = self.joined(pieces)
         parts = [piece.part for piece in pieces]
-        schema = schema_of(parts[0], self.schemas, where=pieces[0].where)
-        table = pyarrow.Table.from_batches(
-            [inline_rows(piece.part, schema, where=piece.where) for piece in pieces]
-        )
         return self._shown(table, _times_of_all(table, parts) if self.with_time else None)
+
+    def joined(self, pieces: Sequence[Piece]) -> pyarrow.Table:
+        """Return rows of parts that ``can_join`` in the columns that they have, as they lie.
+
+        Raises:
+            CorruptDataError: bytes of a part are not what was written.
+        """
+        first = pieces[0]
+        schema = schema_of(first.part, self.schemas, where=first.where)
+        fields = fields_of(first.part, schema)
+        return pyarrow.Table.from_batches(
+            [inline_rows(piece.part, fields, where=piece.where) for piece in pieces]
+        )
 
     def can_join(self, part: CollectionPart, bounds: Bounds) -> bool:
         """Whether a part can be read together with others of its schema and flags."""
@@ -257,7 +271,7 @@ class _Few:
         self._reader = reader
         self._bounds = bounds
         self._tables: list[pyarrow.Table] = []
-        self._alike: dict[tuple[int, int], list[Piece]] = {}
+        self._alike: dict[Form, list[Piece]] = {}
         self._rows = self._size = 0
 
     @property
@@ -275,7 +289,7 @@ class _Few:
         for piece in run:
             part = piece.part
             if self._reader.can_join(part, self._bounds):
-                self._alike.setdefault((part.schema_id, part.flags.value), []).append(piece)
+                self._alike.setdefault(form_of(part), []).append(piece)
                 self._rows += part.rows
                 self._size += part.length
                 continue
@@ -316,6 +330,11 @@ def cursors_of(
     if not few.is_empty:
         cursors.append(few.cursor())
     return cursors
+
+
+def form_of(part: CollectionPart) -> Form:
+    """What two parts have alike whose rows have the same columns."""
+    return part.schema_id, int(part.flags)
 
 
 def in_time(table: pyarrow.Table, part: CollectionPart, time_end: int | None) -> pyarrow.Table:

@@ -1,7 +1,8 @@
 """Which batches become one. A pure function, so each process that looks comes to the same answer.
 
 Sizes have levels: up to 4 KiB in the state, up to 32 KiB, and so on. A *group* is 8 batches of a
-level, and 32 of the lowest one. Two rules keep less than two groups of each:
+level; of the lowest one, 128 batches, or as many as have 128 KiB. Two rules keep less than two
+groups of each:
 
 - a group of one level with no larger one between them becomes one;
 - when a group of one level each have a larger, newer one somewhere after them, some of them join
@@ -28,9 +29,13 @@ LEVEL_BYTES: Final = 4 * KIB
 LEVEL_FACTOR: Final = 8
 """Between two levels, and how many become one: each row is written once for each level."""
 
-LOWEST_FACTOR: Final = 32
+LOWEST_FACTOR: Final = 128
 """How many of level 0 become one. To merge them makes an object, and costs as much as some ten
-appends; to read them costs no request. So many have 250 KiB at most, of the 1 MiB in a state."""
+appends, of which each costs a fiftieth in addition; to read them costs no request."""
+
+LOWEST_BYTES: Final = 128 * KIB
+"""Of level 0, which become one although they are fewer: two groups have 256 KiB at most, of the
+1 MiB in a state."""
 
 OVERDUE: Final = 16
 """Batches that came after those of a merge: who adds this one, or as many again, does the merge,
@@ -73,16 +78,39 @@ def group_of(level: int) -> int:
     return LEVEL_FACTOR if level else LOWEST_FACTOR
 
 
-def plan(state: CollectionState) -> BatchMerge | None:
-    """Return the merge that is due, smallest level first; ``None`` where nothing is."""
-    items = state.batches.items
+class Levels:
+    """Levels of batches of one state after the other: only new batches are asked for theirs."""
+
+    def __init__(self) -> None:
+        self._batches = Batches()
+        self._levels: list[int | None] = []
+
+    def of(self, batches: Batches) -> Sequence[int | None]:
+        """The level of each batch, until the next call; ``None`` where it is empty."""
+        known = batches.shared_with(self._batches)
+        new = [level_of(batch) if batch.runs else None for batch in batches.items[known:]]
+        self._levels[known:] = new
+        self._batches = batches
+        return self._levels
+
+
+def plan(state: CollectionState, seen: Levels | None = None) -> BatchMerge | None:
+    """Return the merge that is due, smallest level first; ``None`` where nothing is.
+
+    Args:
+        state: the state.
+        seen: the levels of a state before it, which saves time; ``None`` means of none.
+    """
+    batches = state.batches
+    items = batches.items
     if state.life is not Life.OPEN or len(items) < LEVEL_FACTOR:
         return None
-    levels = [level_of(batch) if batch.runs else None for batch in items]
+    levels = (seen or Levels()).of(batches)
     for level in sorted(level for level in {*levels} if level is not None):
-        if levels.count(level) < group_of(level):
+        # What is in the state is more than the lowest level has, or as much.
+        if not _are_group(level, levels.count(level), batches.inline_bytes):
             continue
-        span = _alike(levels, level) or _overtaken(items, levels, level)
+        span = _alike(items, levels, level) or _overtaken(items, levels, level)
         if span is not None:
             return BatchMerge(inputs=items[slice(*span)], since=state.since)
     return None
@@ -128,17 +156,26 @@ def plan_whole(state: CollectionState) -> BatchMerge | None:
     return BatchMerge(inputs=inputs, since=state.since)
 
 
-def _alike(levels: Sequence[int | None], level: int) -> tuple[int, int] | None:
+def _are_group(level: int, count: int, size: int) -> bool:
+    """Whether so many batches of a level, with so many bytes, are a group or more."""
+    return count >= group_of(level) or (not level and size >= LOWEST_BYTES)
+
+
+def _alike(
+    items: Sequence[CollectionBatch], levels: Sequence[int | None], level: int
+) -> tuple[int, int] | None:
     """The first group of a level without a larger one between them."""
     found: list[int] = []
+    size = 0
     for place, one in enumerate(levels):
         if one is None or one < level:
             continue
         if one > level:
-            found = []
+            found, size = [], 0
             continue
         found.append(place)
-        if len(found) == group_of(level):
+        size += items[place].length
+        if _are_group(level, len(found), size):
             return found[0], place + 1
     return None
 
@@ -155,7 +192,7 @@ def _overtaken(
         elif one is not None and one > level:
             larger.update(dict.fromkeys(waiting, place))
             waiting = []
-    if len(larger) < group_of(level):
+    if not _are_group(level, len(larger), sum([items[place].length for place in larger])):
         return None
     target = min(set(larger.values()), key=lambda place: items[place].length)
     start = target

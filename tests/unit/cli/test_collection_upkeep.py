@@ -9,6 +9,7 @@ import pytest
 
 import siltstone
 from siltstone.collections.garbage import GarbageCollector
+from siltstone.collections.state import compaction_plan
 from tests.support.collections.stored_objects import paths
 from tests.support.command import Command
 from tests.support.stores import flip
@@ -123,8 +124,11 @@ def test_a_check_exits_with_6_on_damage_alone(gusts: Command, folder: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_life_of_commands_alone_stays_in_order(command: Command, folder: Path) -> None:
+def test_a_life_of_commands_alone_stays_in_order(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing runs between them, so each does what is due."""
+    monkeypatch.setattr(compaction_plan, "LOWEST_FACTOR", 32)
     with (folder / "siltstone.yaml").open("a", encoding="utf-8") as file:
         file.write("\ngarbage:\n  delay: 0s\n")
     columns = ("--column", "n:int64", "--key", "n", "--times", "count")

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from siltstone.collections.state import compaction_plan
 from siltstone.core.errors import LostDataError
 from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
 from siltstone.testing.virtual_time import instant, jittered
@@ -136,8 +137,9 @@ async def test_a_part_that_is_gone_is_told_once_it_is_needed() -> None:
 
 
 async def test_a_compaction_that_fails_is_tried_again_with_a_later_append(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(compaction_plan, "LOWEST_FACTOR", 32)
     async with CollectionsWorld(settings=COMPACTS) as world:
         opener = await world.create()
         gusts = await opener.collection()
@@ -179,7 +181,10 @@ async def test_a_merge_is_done_by_the_process_that_made_it_due() -> None:
         assert len(world.names("/parts/")) == 9, "eight that were replaced, and one"
 
 
-async def test_a_merge_of_a_process_that_died_is_done_by_another_one_soon() -> None:
+async def test_a_merge_of_a_process_that_died_is_done_by_another_one_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compaction_plan, "LOWEST_FACTOR", 32)
     async with CollectionsWorld(settings=COMPACTS) as world:
         dead = await world.create()
         mine = await dead.collection()

@@ -8,6 +8,7 @@ import pyarrow
 import pytest
 
 import siltstone
+from siltstone.collections.state import compaction_plan
 from siltstone.collections.state.rollups import ROLLUP_EVERY
 from tests.support.collections.stored_objects import paths
 
@@ -27,7 +28,10 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_many_of_them_leave_few_batches_entries_and_writers(store: Path) -> None:
+def test_many_of_them_leave_few_batches_entries_and_writers(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction_plan, "LOWEST_FACTOR", 32)
     for number in range(LIVES):
         with siltstone.open_collections(store) as collections:
             collections.collection("counts").append([{"n": number}])

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from siltstone.collections.state import compaction_plan
 from siltstone.collections.state.compaction_plan import (
+    Levels,
     group_of,
     level_of,
     plan,
@@ -31,6 +33,7 @@ from siltstone.collections.state.part_names import (
 from siltstone.collections.state.readers import register_reader
 from siltstone.collections.state.sweep_plan import parts_to_sweep, rollups_to_sweep
 from siltstone.collections.state.writers import register_writer
+from siltstone.core.constants import KIB
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.collection_batch import Batches, CollectionBatch
 from siltstone.core.records.collection_entry import Rollup
@@ -45,7 +48,7 @@ from tests.support.collections.state_world import (
 )
 
 DAY_MS = 86_400_000
-TINY, SMALL, MIDDLE, LARGE = 10, 5_000, 40_000, 300_000
+TINY, MOST, SMALL, MIDDLE, LARGE = 10, 4_096, 5_000, 40_000, 300_000
 """Lengths of batches, one of each level."""
 
 NAMES = st.builds(
@@ -235,10 +238,15 @@ def timed(one: CollectionPart, time: int) -> CollectionPart:
         ([*[SMALL] * 3, MIDDLE, *[SMALL] * 3, LARGE, *[SMALL] * 2, MIDDLE], (8, 11)),
         ([*[SMALL] * 7, MIDDLE], None),
         ([*[SMALL] * 7, MIDDLE, SMALL, MIDDLE], (8, 10)),
-        ([TINY] * 31, None),
-        ([TINY] * 32, (0, 32)),
-        ([*[TINY] * 31, SMALL], None),
-        ([*[TINY] * 31, SMALL, TINY, SMALL], (32, 34)),
+        ([TINY] * 127, None),
+        ([TINY] * 128, (0, 128)),
+        ([*[TINY] * 127, SMALL], None),
+        ([*[TINY] * 127, SMALL, TINY, SMALL], (128, 130)),
+        ([MOST] * 31, None),
+        ([MOST] * 33, (0, 32)),
+        ([*[TINY] * 90, *[MOST] * 33], (0, 122)),
+        ([*[MOST] * 31, SMALL, *[MOST] * 31], None),
+        ([*[MOST] * 31, SMALL, MOST, SMALL], (32, 34)),
     ],
 )
 def test_a_group_of_a_level_becomes_one(lengths: list[int], span: tuple[int, int] | None) -> None:
@@ -255,9 +263,10 @@ def test_a_group_of_a_level_becomes_one(lengths: list[int], span: tuple[int, int
 @pytest.mark.parametrize(
     ("lengths", "count"),
     [
-        ([TINY] * 32, 32),
-        ([TINY] * 70, 70),
-        ([TINY] * 40 + [SMALL] + [TINY], 40),
+        ([TINY] * 128, 128),
+        ([TINY] * 150, 150),
+        ([TINY] * 140 + [SMALL] + [TINY], 140),
+        ([MOST] * 40 + [SMALL] + [MOST], 40),
         ([SMALL] * 8 + [TINY], 8),
     ],
 )
@@ -291,12 +300,22 @@ def test_the_whole_becomes_one_unless_it_is() -> None:
 def test_less_than_two_groups_of_a_level_are_left(seed: int, shrink: float, top: int) -> None:
     """However sizes follow one another, and however much of a merge cancels."""
     chance = Random(seed)
-    state = of_lengths([])
-    for _ in range(150):
-        length = int(8 ** (chance.random() * top)) if chance.random() < 0.9 else 0
-        state = settled(with_batch(state, length), shrink)
-        levels = [level_of(one) for one in state.batches.items if one.runs]
-        assert all(levels.count(level) < 2 * group_of(level) for level in levels)
+    state, seen = of_lengths([]), Levels()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compaction_plan, "LOWEST_FACTOR", chance.choice((32, 128)))
+        patch.setattr(compaction_plan, "LOWEST_BYTES", chance.choice((20_000, 128 * KIB)))
+        for _ in range(150):
+            length = int(8 ** (chance.random() * top)) if chance.random() < 0.9 else 0
+            state = with_batch(state, length)
+            assert plan(state, seen) == plan(state)
+            state = settled(state, shrink)
+            levels = [level_of(one) for one in state.batches.items if one.runs]
+            assert all(levels.count(level) < 2 * group_of(level) for level in levels)
+            assert lowest_bytes(state) < 2 * compaction_plan.LOWEST_BYTES
+
+
+def lowest_bytes(state: CollectionState) -> int:
+    return sum(one.length for one in state.batches.items if one.runs and not level_of(one))
 
 
 def test_each_row_is_written_a_few_times_only() -> None:
