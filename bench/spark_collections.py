@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
 
 import pyarrow.parquet as pq
 
 from bench.collection_rows import NAME, SCHEMA, rows
 from bench.figure import MILLISECONDS, PER_SECOND, Figure, alternate
 from bench.processor import Spent, spend
+from bench.spark_plain_source import plain_frame
 from bench.spark_sink import drop
 from bench.workshop import Stopwatch, Workshop
 
@@ -32,6 +34,13 @@ APPENDS: Final = 10
 NATIVE_GOAL: Final = 0.95
 SPLITS_GOAL: Final = 0.5
 WRITE_GOAL: Final = 0.8
+COLUMNS: Final = {
+    "key": "bigint not null",
+    "station": "string",
+    "gust": "double",
+    "seen": "boolean",
+}
+TASKS: Final = 2
 MAX_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 ANY_BYTES: Final = str(2**31 - 1)
 """A limit of batches by which Spark does not look for the size of a batch after each row."""
@@ -89,6 +98,9 @@ def reads(workshop: Workshop, spark: SparkSession, store: Path, total: int) -> l
     ):
         uris = [file.uri for file in snapshot.files().files]
         check(spark.read.parquet(*uris), total)
+        paths = [unquote(urlsplit(uri).path) for uri in uris]
+        plain = plain_frame(spark, paths, COLUMNS, TASKS)
+        check(plain(), total)
 
         def native() -> None:
             with collection(spark, store, NAME) as frame:
@@ -98,13 +110,18 @@ def reads(workshop: Workshop, spark: SparkSession, store: Path, total: int) -> l
             "native": native,
             "theirs": lambda: consume(spark.read.parquet(*uris)),
             "splits": lambda: consume(load(spark, store)),
+            "plain": lambda: consume(plain()),
         }
         spent = spend(1, workshop.rounds, ways)
     peer = "spark.read.parquet of the same files"
+    alone = (
+        "… nothing of ours: the same files read by pyarrow in tasks, and handed to Spark by Arrow"
+    )
     by_reader, by_splits, theirs = spent["native"], spent["splits"], spent["theirs"]
     return [
         *figures("rows by Spark's own reader", peer, by_reader, theirs, total, NATIVE_GOAL),
         *figures("rows by splits", peer, by_splits, theirs, total, SPLITS_GOAL),
+        *figures(alone, peer, spent["plain"], theirs, total, None),
     ]
 
 
