@@ -49,6 +49,8 @@ class RecordKind(IntEnum):
     ROLLUP = 21
     COLLECTION_STATE = 22
     COLLECTION_CONSENSUS = 24
+    VOLUME_COMMIT = 30
+    VOLUME_PLACE = 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from siltstone.pipelines.work import PipelineError
 from siltstone.store.handles.arguments import SeveralContainersError
 from siltstone.store.handles.event_buffer import BufferedWriteError
 from siltstone.store.handles.streams import PartialAppendError
+from siltstone.volumes import errors as volume_errors
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "errors.md").read_text(encoding="utf-8")
@@ -36,6 +37,7 @@ CLASSES = {
     for value in (
         *vars(errors).values(),
         *vars(object_errors).values(),
+        *vars(volume_errors).values(),
         ChunkThrottledError,
         ChunkOpenFilesError,
         LogOpenFilesError,

@@ -30,6 +30,8 @@ from siltstone.core.records.store_manifest import decode_store_manifest
 from siltstone.core.records.table_record import decode_table_record
 from siltstone.objects.records.space_backup import decode_space_backup
 from siltstone.tier1.kafka.claim_record import decode_claim_record
+from siltstone.volumes.records.commit_record import decode_record
+from siltstone.volumes.records.place_record import decode_place
 from tests.support.docs.format_page import FORMATS, example
 from tests.support.docs.metadata_examples import READ, ROWS, examples
 
@@ -57,6 +59,8 @@ ENVELOPES: dict[RecordKind, tuple[str, Decode]] = {
         lambda d: decode_choice(d, where="x"),
     ),
     RecordKind.COLLECTION_STATE: ("collection-state.md", lambda d: decode_state(d, where="x")),
+    RecordKind.VOLUME_COMMIT: ("volume-commit.md", lambda d: decode_record(d, where="x")),
+    RecordKind.VOLUME_PLACE: ("volume-place.md", lambda d: decode_place(d, where="x")),
 }
 
 OTHERS: dict[str, tuple[str, Decode]] = {
@@ -81,6 +85,7 @@ ELSEWHERE = {
     "keyspace-rows.md": "tests/unit/objects/test_ledger_rows.py",
     "value-record.md": "tests/unit/objects/test_value_records.py",
     "large-value.md": "tests/unit/objects/test_ledger_rows.py",
+    "volume-rows.md": "test_volume_formats.py",
     "value-footer.md": "tests/unit/objects/test_footers.py",
 }
 

@@ -1,0 +1,109 @@
+"""Reading pages of a volume: from the client's folder, and from the place what is only there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from siltstone.core.errors import ChunkNotFoundError, LostDataError
+from siltstone.volumes.local_commits import LocalCommits
+from siltstone.volumes.object_names import bundle_name
+from siltstone.volumes.partitions import Partitions, VolumePartition
+from siltstone.volumes.place_calls import ReadRange, Steps
+from siltstone.volumes.records.commit_record import CommitRecord
+from siltstone.volumes.records.keys import page_key, read_page_key
+from siltstone.volumes.records.page_row import AVAILABLE, EMPTY, ZEROS, page_row, remote_lsn_of
+from siltstone.volumes.slabs import place_of_page, read_slab, slab_indexes, slab_range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageReads:
+    """Reads pages of one volume.
+
+    Attributes:
+        local: the volume in the client's folder.
+        partitions: of the folder.
+        volume: id of the volume.
+        log: its log in the place.
+    """
+
+    local: LocalCommits
+    partitions: Partitions
+    volume: bytes
+    log: bytes
+
+    def at_hand(self, index: int, lsn: int) -> bytes | int:
+        """A page at a local LSN: its 4,096 bytes, or the remote LSN to fetch it of."""
+        found = self.partitions.newest_page(self.volume, index, lsn)
+        if found is None:
+            return ZEROS
+        row = found[1]
+        if row[0] == AVAILABLE:
+            return row[1:]
+        return ZEROS if row[0] == EMPTY else remote_lsn_of(row)
+
+    def read(self, index: int, lsn: int) -> Steps[bytes]:
+        """Return a page at a local LSN; fetch the slab that has it if it is not here.
+
+        Raises:
+            LostDataError: the place has no such bundle any more.
+            CorruptDataError: the bytes there are not those that were pushed.
+        """
+        found = self.at_hand(index, lsn)
+        if isinstance(found, bytes):
+            return found
+        record = self.local.rows.record(self.log, found)
+        number, position = place_of_page(record, index)
+        pages = yield from self.fetch_slab(record, number)
+        return pages[position]
+
+    def fetch_slab(self, record: CommitRecord, number: int) -> Steps[list[bytes]]:
+        """Fetch the pages of a slab, and keep those that a row here waits for."""
+        name = bundle_name(record.log, record.bundle)
+        offset, length = slab_range(record, number)
+        try:
+            piece = yield ReadRange(name, offset, length)
+        except ChunkNotFoundError as error:
+            raise LostDataError(
+                "bundle of a commit is gone", where=name, volume=self.local.rows.name
+            ) from error
+        pages = read_slab(record, number, piece, where=name)
+        self._keep(record.lsn, dict(zip(slab_indexes(record, number), pages, strict=True)))
+        return pages
+
+    def missing(self, lsn: int, pages: int) -> Iterator[tuple[CommitRecord, int]]:
+        """Yield the slabs that have pages of a snapshot which are not here, each once.
+
+        Args:
+            lsn: of the snapshot.
+            pages: how many it has.
+        """
+        seen: set[tuple[int, int]] = set()
+        records: dict[int, CommitRecord] = {}
+        for index in self.partitions.indexes_above(self.volume, 0, pages):
+            found = self.at_hand(index, lsn)
+            if isinstance(found, bytes):
+                continue
+            if found not in records:
+                records[found] = self.local.rows.record(self.log, found)
+            number, _ = place_of_page(records[found], index)
+            if (found, number) not in seen:
+                seen.add((found, number))
+                yield records[found], number
+
+    def _keep(self, remote: int, pages: dict[int, bytes]) -> None:
+        """Replace the rows that wait for pages of a record; in the place of others they stay out.
+
+        The batch is not synced: what is lost is fetched again.
+        """
+        with self.local.lock:
+            batch = self.partitions.batch()
+            for index, page in pages.items():
+                prefix = page_key(self.volume, index, 0)[:20]
+                for key, row in self.partitions.scan(VolumePartition.PAGES, prefix, prefix):
+                    if row[0] not in {AVAILABLE, EMPTY} and remote_lsn_of(row) == remote:
+                        lsn = read_page_key(key)[1]
+                        batch.put(
+                            VolumePartition.PAGES, page_key(self.volume, index, lsn), page_row(page)
+                        )
+            self.partitions.write(batch, synced=False)

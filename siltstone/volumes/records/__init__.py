@@ -1,0 +1,1 @@
+"""Rows of a client's folder and objects of a place, as bytes."""
