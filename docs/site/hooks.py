@@ -80,6 +80,8 @@ MODULES: Final = {
             "siltstone.volumes.async_client.AsyncVolume",
             "siltstone.volumes.async_client.AsyncVolumeReader",
             "siltstone.volumes.async_client.AsyncVolumeWriter",
+            "siltstone.volumes.sqlite.connections.connect",
+            "siltstone.volumes.sqlite.connections.attach",
             "siltstone.volumes.records.state_rows.Snapshot",
             "siltstone.volumes.records.state_rows.Mapping",
             "siltstone.volumes.records.state_rows.SyncDirection",

@@ -97,8 +97,10 @@ class LocalCommits:
     def commit(self, base: Snapshot, pages: Mapping[int, bytes], count: int, kept: int) -> Snapshot:
         """Commit the pages that a writer wrote; durable on return if the client is.
 
+        What the writer pinned becomes the new snapshot, so what only it read goes at once.
+
         Args:
-            base: the snapshot that the writer read.
+            base: the snapshot that the writer read, and pinned.
             pages: 4,096 bytes of each index that was written, within ``count``.
             count: how many pages the volume has from now on.
             kept: the fewest pages that the writer let it have meanwhile.
@@ -117,10 +119,14 @@ class LocalCommits:
                     newest=newest.local,
                 )
             rows = {index: page_row(page) for index, page in pages.items()}
-            return self.add(PageChanges(rows=rows, pages=count, kept=kept), newest)
+            self._move_pin(base.local, base.local + 1)
+            try:
+                return self._add(PageChanges(rows=rows, pages=count, kept=kept), newest)
+            except BaseException:
+                self._move_pin(base.local + 1, base.local)
+                raise
 
-    def add(self, changes: PageChanges, newest: Snapshot) -> Snapshot:
-        """Add a commit after the newest snapshot. Call it with the lock held."""
+    def _add(self, changes: PageChanges, newest: Snapshot) -> Snapshot:
         batch = self._partitions.batch()
         watermarks = self.rows.watermarks
         snapshot = replace(newest, local=newest.local + 1, pages=changes.pages)
@@ -131,6 +137,12 @@ class LocalCommits:
         self.rows.put_snapshot(batch, snapshot)
         self._partitions.write(batch, synced=self._synced)
         return snapshot
+
+    def _move_pin(self, source: int, target: int) -> None:
+        self._pins[source] -= 1
+        if not self._pins[source]:
+            del self._pins[source]
+        self._pins[target] += 1
 
     def accept(self, records: Sequence[CommitRecord]) -> Snapshot:
         """Take over the commits of the place that follow the mapping, as one local LSN.

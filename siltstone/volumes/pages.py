@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from siltstone.core.errors import ChunkNotFoundError, LostDataError
 from siltstone.volumes.local_commits import LocalCommits
@@ -14,6 +15,33 @@ from siltstone.volumes.records.commit_record import CommitRecord
 from siltstone.volumes.records.keys import page_key, read_page_key
 from siltstone.volumes.records.page_row import AVAILABLE, EMPTY, ZEROS, page_row, remote_lsn_of
 from siltstone.volumes.slabs import place_of_page, read_slab, slab_indexes, slab_range
+
+AHEAD_SLABS_MAX: Final = 8
+"""2 MiB of pages: by then a request to a service far away takes as long as its bytes."""
+
+
+class SlabsAhead:
+    """How many slabs one request of a reader fetches: more and more while it reads them in order.
+
+    One slab is as much as a random read may cost. A reader that comes to the next slab has read, or
+    passed, the 64 pages of the one before.
+    """
+
+    def __init__(self) -> None:
+        self._next = (0, 0)
+        self._count = 1
+
+    def count(self, remote: int, slab: int) -> int:
+        """How many slabs to fetch, of which this one is needed.
+
+        Args:
+            remote: remote LSN of the record that has it.
+            slab: its number in the bundle.
+        """
+        is_next = (remote, slab) == self._next
+        self._count = min(2 * self._count, AHEAD_SLABS_MAX) if is_next else 1
+        self._next = (remote, slab + self._count)
+        return self._count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +70,13 @@ class PageReads:
             return row[1:]
         return ZEROS if row[0] == EMPTY else remote_lsn_of(row)
 
-    def read(self, index: int, lsn: int) -> Steps[bytes]:
+    def read(self, index: int, lsn: int, ahead: SlabsAhead) -> Steps[bytes]:
         """Return a page at a local LSN; fetch the slab that has it if it is not here.
+
+        Args:
+            index: of the page.
+            lsn: of the snapshot.
+            ahead: says how many slabs after it are fetched in the same request.
 
         Raises:
             LostDataError: the place has no such bundle any more.
@@ -54,22 +87,29 @@ class PageReads:
             return found
         record = self.local.rows.record(self.log, found)
         number, position = place_of_page(record, index)
-        pages = yield from self.fetch_slab(record, number)
-        return pages[position]
+        count = min(ahead.count(found, number), len(record.slabs) - number)
+        slabs = yield from self.fetch_slabs(record, number, count)
+        return slabs[0][position]
 
-    def fetch_slab(self, record: CommitRecord, number: int) -> Steps[list[bytes]]:
-        """Fetch the pages of a slab, and keep those that a row here waits for."""
+    def fetch_slabs(self, record: CommitRecord, first: int, count: int) -> Steps[list[list[bytes]]]:
+        """Fetch the pages of neighbouring slabs, and keep those that a row here waits for."""
         name = bundle_name(record.log, record.bundle)
-        offset, length = slab_range(record, number)
+        offset, length = slab_range(record, first, count)
         try:
-            piece = yield ReadRange(name, offset, length)
+            data = yield ReadRange(name, offset, length)
         except ChunkNotFoundError as error:
             raise LostDataError(
                 "bundle of a commit is gone", where=name, volume=self.local.rows.name
             ) from error
-        pages = read_slab(record, number, piece, where=name)
-        self._keep(record.lsn, dict(zip(slab_indexes(record, number), pages, strict=True)))
-        return pages
+        slabs = []
+        start = 0
+        for number in range(first, first + count):
+            end = start + record.slabs[number].length
+            pages = read_slab(record, number, data[start:end], where=name)
+            self._keep(record.lsn, dict(zip(slab_indexes(record, number), pages, strict=True)))
+            slabs.append(pages)
+            start = end
+        return slabs
 
     def missing(self, lsn: int, pages: int) -> Iterator[tuple[CommitRecord, int]]:
         """Yield the slabs that have pages of a snapshot which are not here, each once.
@@ -107,3 +147,26 @@ class PageReads:
                             VolumePartition.PAGES, page_key(self.volume, index, lsn), page_row(page)
                         )
             self.partitions.write(batch, synced=False)
+
+
+def neighbours(
+    slabs: Iterable[tuple[CommitRecord, int]],
+) -> list[tuple[CommitRecord, int, int]]:
+    """Join slabs that lie next to each other in a bundle, at most ``AHEAD_SLABS_MAX`` together.
+
+    Args:
+        slabs: record and number of each, in any order.
+
+    Returns:
+        Record, number of the first, and how many.
+    """
+    joined: list[tuple[CommitRecord, int, int]] = []
+    for record, number in sorted(slabs, key=lambda each: (each[0].lsn, each[1])):
+        if joined:
+            before, first, count = joined[-1]
+            is_next = before.lsn == record.lsn and first + count == number
+            if is_next and count < AHEAD_SLABS_MAX:
+                joined[-1] = (record, first, count + 1)
+                continue
+        joined.append((record, number, 1))
+    return joined

@@ -10,7 +10,7 @@ from siltstone.core.constants import Buffer
 from siltstone.core.errors import ClosedError
 from siltstone.core.whole_number import whole_number
 from siltstone.volumes.local_commits import LocalCommits
-from siltstone.volumes.pages import PageReads
+from siltstone.volumes.pages import PageReads, SlabsAhead
 from siltstone.volumes.place_calls import Steps
 from siltstone.volumes.records.keys import INDEX_MAX
 from siltstone.volumes.records.page_row import PAGE_BYTES, ZEROS
@@ -32,6 +32,7 @@ class VolumeReader:
         self._local = local
         self._reads = reads
         self._run = run
+        self._ahead = SlabsAhead()
         self._closed = False
         self.snapshot: Snapshot = local.pin()
 
@@ -59,7 +60,12 @@ class VolumeReader:
         found = self._reads.at_hand(number, self.snapshot.local)
         if isinstance(found, bytes):
             return found
-        return self._run(self._reads.read(number, self.snapshot.local))
+        return self._run(self._reads.read(number, self.snapshot.local, self._ahead))
+
+    def is_newest(self) -> bool:
+        """Whether no commit, pull or reset came since the snapshot."""
+        self._check_open()
+        return self._local.rows.snapshot.local == self.snapshot.local
 
     def close(self) -> None:
         """Let go of the snapshot. Idempotent."""
@@ -154,14 +160,24 @@ class VolumeWriter(VolumeReader):
         Raises:
             ConcurrentWriteError: another commit came since the writer was made; nothing is changed.
         """
-        self._check_open()
-        base = self.snapshot
         try:
-            if not self._written and self._pages == base.pages == self._kept:
-                return base
-            return self._local.commit(base, self._written, self._pages, self._kept)
+            return self.commit_and_stay()
         finally:
             self.close()
+
+    def commit_and_stay(self) -> Snapshot:
+        """Commit as ``commit`` does, and go on reading and writing on the snapshot that has it."""
+        self._check_open()
+        base = self.snapshot
+        if self._written or not self._pages == base.pages == self._kept:
+            self.snapshot = self._local.commit(base, self._written, self._pages, self._kept)
+        self.drop_changes()
+        return self.snapshot
+
+    def drop_changes(self) -> None:
+        """Forget what was written since the snapshot."""
+        self._written = {}
+        self._pages = self._kept = self.snapshot.pages
 
 
 def check_index(index: SupportsIndex) -> int:

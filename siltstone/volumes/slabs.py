@@ -66,9 +66,10 @@ def place_of_page(record: CommitRecord, index: int) -> tuple[int, int]:
     return divmod(record.stored.rank(index) - 1, SLAB_PAGES)
 
 
-def slab_range(record: CommitRecord, number: int) -> tuple[int, int]:
-    """Offset and length of a slab in its bundle."""
-    return sum(slab.length for slab in record.slabs[:number]), record.slabs[number].length
+def slab_range(record: CommitRecord, first: int, count: int) -> tuple[int, int]:
+    """Offset and length of neighbouring slabs in their bundle."""
+    offset = sum(slab.length for slab in record.slabs[:first])
+    return offset, sum(slab.length for slab in record.slabs[first : first + count])
 
 
 def slab_indexes(record: CommitRecord, number: int) -> list[int]:

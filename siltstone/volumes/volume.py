@@ -13,7 +13,7 @@ from siltstone.core.environment import Environment
 from siltstone.volumes.errors import RejectedCommitError, RemoteMismatchError
 from siltstone.volumes.fetch import check_log, fetch_records, identify
 from siltstone.volumes.local_commits import LocalCommits
-from siltstone.volumes.pages import PageReads
+from siltstone.volumes.pages import PageReads, neighbours
 from siltstone.volumes.partitions import Partitions
 from siltstone.volumes.place_calls import Steps, T, run
 from siltstone.volumes.push import Pusher
@@ -244,8 +244,8 @@ class Volume:
         """
         with self.reader() as reader:
             slabs = list(self._reads.missing(reader.snapshot.local, reader.page_count))
-            for record, number in slabs:
-                self._run(self._reads.fetch_slab(record, number))
+            for record, first, count in neighbours(slabs):
+                self._run(self._reads.fetch_slabs(record, first, count))
             return len(slabs)
 
     def sync(self) -> SyncAction:

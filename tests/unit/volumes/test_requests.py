@@ -105,9 +105,21 @@ def test_a_page_that_is_read_brings_its_neighbours_in_one_request(pair: Pair) ->
     pair.second.pull()
     pair.forget()
     with pair.first.reader() as expected, pair.second.reader() as found:
-        for index in range(1, 131):
+        for index in (100, 120, 65, 128, 3, 64):
             assert found.read(index) == expected.read(index)
-    assert pair.asked(1) == ["read_into"] * 3
+    assert pair.asked(1) == ["read_into"] * 2
+    assert pair.second.hydrate() == 1
+
+
+def test_a_reader_in_order_fetches_more_and_more_in_one_request(pair: Pair) -> None:
+    commit(pair.first, *range(1, 64 * 40 + 1))
+    pair.first.push()
+    pair.second.pull()
+    pair.forget()
+    with pair.first.reader() as expected, pair.second.reader() as found:
+        for index in range(1, 64 * 40 + 1):
+            assert found.read(index) == expected.read(index)
+    assert pair.asked(1) == ["read_into"] * 8, "of 1, 2, 4, 8, 8, 8, 8 and 1 slabs"
     assert pair.second.hydrate() == 0
 
 
@@ -119,7 +131,7 @@ def test_hydrate_fetches_each_slab_once_and_then_no_place_is_needed(pair: Pair) 
     pair.second.pull()
     pair.forget()
     assert pair.second.hydrate() == 3
-    assert pair.asked(1) == ["read_into"] * 3
+    assert pair.asked(1) == ["read_into"] * 2, "pages 1 and 2; two slabs that lie together"
     pair.places[1].is_cut_off = True
     with pair.first.reader() as expected, pair.second.reader() as found:
         for index in range(1, 131):
