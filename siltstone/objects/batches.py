@@ -356,9 +356,11 @@ class BatchWriter:
             return
         batch, error = self._flight, self._task.result()
         assert batch is not None
-        self._task = self._flight = None
-        if error is None:
-            return
+        if error is not None:
+            self._failed(batch, error)
+        self._task = self._flight = None  # not before: a defect until here is told to its callers
+
+    def _failed(self, batch: ChangeBatch, error: SiltstoneError) -> None:
         self._found = None
         if self._filling is not None:
             self._requests.put_back(self._filling.waiting)

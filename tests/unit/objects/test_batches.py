@@ -133,6 +133,30 @@ async def test_a_defect_of_a_batch_is_told_to_all_who_wait(monkeypatch: pytest.M
                         await each
 
 
+async def test_a_defect_after_a_commit_that_failed_is_told_to_all_who_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("injected")
+
+    plan = FaultPlan()
+    async with a_keyspace(plan, latency_s=0.1) as (_, photos):
+        await photos.put("b", "k", b"1")
+        plan.fail("append", applied=False)
+        first = photos.put("b", "k", b"2")
+        await some_steps()
+        second = photos.put("b", "k", b"3")
+        with monkeypatch.context() as patched:
+            patched.setattr("siltstone.objects.batches.BatchWriter._told", broken)
+            assert await all_told("batches ended", first, second)
+
+
+async def all_told(message: str, *puts: asyncio.Future[Any]) -> bool:
+    """Whether each of these fails so, and none waits for ever."""
+    done, _ = await asyncio.wait(puts, timeout=60)
+    return len(done) == len(puts) and all(message in str(each.exception()) for each in done)
+
+
 async def some_steps() -> None:
     for _ in range(8):
         await asyncio.sleep(0)
