@@ -248,8 +248,8 @@ class BatchWriter:
         """Put a request into the batch, if it has room."""
         request = waiting.request
         if isinstance(request, NumberRequest):
-            self._requests.popleft()
             batch.take_number(waiting)
+            self._requests.popleft()
             return True
         of_place = (batch.next_sqn, batch.begin.number, batch.length)
         place: RecordPlace = _new_tuple(RecordPlace, of_place)
@@ -275,8 +275,8 @@ class BatchWriter:
                 length=size,
                 length_max=self._frame_bytes,
             )
-        self._requests.popleft()
         batch.add(waiting, found)
+        self._requests.popleft()  # not before: a defect until here is told to its caller
         return True
 
     def _head_now(self, batch: ChangeBatch, key: ObjectKey) -> tuple[Head | None] | None:

@@ -151,6 +151,18 @@ async def test_a_defect_after_a_commit_that_failed_is_told_to_all_who_wait(
             assert await all_told("batches ended", first, second)
 
 
+async def test_a_defect_while_a_batch_takes_a_request_is_told_to_its_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("injected")
+
+    async with a_keyspace(latency_s=0.1) as (_, photos):
+        monkeypatch.setattr("siltstone.objects.batch.ChangeBatch.add", broken)
+        puts = [photos.put("b", "k", b"1"), photos.put("b", "k", b"2")]
+        assert await all_told("batches ended", *puts)
+
+
 async def all_told(message: str, *puts: asyncio.Future[Any]) -> bool:
     """Whether each of these fails so, and none waits for ever."""
     done, _ = await asyncio.wait(puts, timeout=60)
