@@ -16,6 +16,7 @@ from siltstone.objects.records.keys import (
     ObjectKey,
     after_prefix,
     first_sqn_of,
+    head_key,
     lookup_key,
 )
 from siltstone.objects.records.rebuild_rows import is_rebuild
@@ -116,7 +117,7 @@ class Ledger:
         Returns:
             ``None`` when only the store's loop can tell.
         """
-        row_key = lookup_key(key)
+        row_key = head_key(key)
         found = value_of(self._table, row_key)
         return None if found is None else (_head(row_key, found[0]),)
 
@@ -125,7 +126,7 @@ class Ledger:
         found = self.head_now(key)
         if found is not None:
             return found[0]
-        row_key = lookup_key(key)
+        row_key = head_key(key)
         return _head(row_key, await self._table.get(row_key))
 
 
