@@ -15,6 +15,7 @@ from siltstone.migration.legacy.names import LegacyLayoutError
 from siltstone.objects import errors as object_errors
 from siltstone.store.handles.arguments import SeveralContainersError
 from siltstone.store.handles.streams import PartialAppendError
+from siltstone.volumes import errors as volume_errors
 
 EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.FencedError, ExitCode.NOT_OWNER),
@@ -50,6 +51,9 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (object_errors.KeyspaceExistsError, ExitCode.CONFLICT),
     (object_errors.CompactionBusyError, ExitCode.CONFLICT),
     (object_errors.RebuildingError, ExitCode.CONFLICT),
+    (volume_errors.VolumeNotFoundError, ExitCode.NOT_FOUND),
+    (volume_errors.VolumeNameError, ExitCode.USAGE),
+    (volume_errors.VolumeError, ExitCode.CONFLICT),
     (object_errors.KeyspaceNameError, ExitCode.USAGE),
     (object_errors.ObjectLimitError, ExitCode.USAGE),
     (object_errors.UnsupportedError, ExitCode.USAGE),

@@ -177,6 +177,11 @@ VERBS: Final[dict[str, Verb]] = {
     "truncate": Verb(
         "write_commands", "truncate", "Drop the bytes of SEGMENT below OFFSET, for ever."
     ),
+    "volume": Verb(
+        "volume_commands",
+        "volume",
+        "Pages that are committed in a folder, and synced with any bucket or share.",
+    ),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from siltstone.core import errors
 from siltstone.core.open_files import ChunkOpenFilesError
 from siltstone.objects import errors as object_errors
+from siltstone.volumes import errors as volume_errors
 
 WAYS_OUT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.SegmentNotFoundError, "ls lists segments; create, or append --create, makes one"),
@@ -29,6 +30,9 @@ WAYS_OUT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (object_errors.RebuildingError, "objects rebuild, or the same objects restore, goes on"),
     (object_errors.UnsupportedError, "objects stat shows its tags"),
     (object_errors.LostObjectError, "objects check --deep finds all that is lost"),
+    (volume_errors.VolumeNotFoundError, "volume ls lists them; volume create, clone make one"),
+    (volume_errors.ConflictError, "volume reset gives up what was not pushed"),
+    (volume_errors.RejectedCommitError, "volume reset gives up what was not pushed"),
     (errors.StoreInUseError, "end that process, or fence it by --takeover"),
     (errors.LogLostError, "do not remove anything; recover says what would be lost"),
     (errors.ChunkAccessDeniedError, "look at rights and credentials; doctor probes them"),

@@ -5,19 +5,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec as _find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from siltstone.core.lazy_names import lazy_names as _lazy_names
-
-_missing = [name for name in ("pyroaring", "zstandard") if _find_spec(name) is None]
-if _missing:
-    from siltstone.core.packages import install_hint as _install_hint
-
-    raise ImportError(
-        f"siltstone.volumes needs a package that is not installed ({_missing[0]}); "
-        f"try: {_install_hint('volumes')}"
-    )
 
 if TYPE_CHECKING:
     from siltstone.volumes.async_client import AsyncVolume as AsyncVolume
@@ -97,7 +87,19 @@ _PLACES = {
 }
 _PLACES |= {name: "errors" for name in __all__ if name.endswith("Error")}
 
-__getattr__ = _lazy_names(__name__, _PLACES)
+_load = _lazy_names(__name__, _PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _load(name)
+    except ModuleNotFoundError as error:
+        from siltstone.core.packages import install_hint
+
+        raise ImportError(
+            f"siltstone.volumes needs a package that is not installed ({error.name}); "
+            f"try: {install_hint('volumes')}"
+        ) from error
 
 
 def __dir__() -> list[str]:

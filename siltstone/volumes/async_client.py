@@ -15,7 +15,7 @@ from siltstone.core.storage.late_work import finish
 from siltstone.volumes.client import VolumeClient, VolumeSync
 from siltstone.volumes.reader import VolumeReader, VolumeWriter
 from siltstone.volumes.records.state_rows import Snapshot, SyncDirection
-from siltstone.volumes.volume import SyncAction, Volume, VolumeInfo
+from siltstone.volumes.volume import Progress, SyncAction, Volume, VolumeInfo
 
 T = TypeVar("T")
 R = TypeVar("R", bound=VolumeReader)
@@ -152,9 +152,9 @@ class AsyncVolume:
         """See ``Volume.reset``."""
         return await self._threads.run(self._volume.reset)
 
-    async def hydrate(self) -> int:
-        """See ``Volume.hydrate``."""
-        return await self._threads.run(self._volume.hydrate)
+    async def hydrate(self, *, progress: Progress | None = None) -> int:
+        """See ``Volume.hydrate``; ``progress`` is called on a thread."""
+        return await self._threads.run(partial(self._volume.hydrate, progress=progress))
 
     async def sync(self) -> SyncAction:
         """See ``Volume.sync``."""

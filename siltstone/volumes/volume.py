@@ -23,6 +23,10 @@ from siltstone.volumes.records.state_rows import (
     SyncDirection,
     VolumeStatus,
 )
+from siltstone.volumes.slabs import slab_range
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,15 +241,23 @@ class Volume:
         with self._syncing:
             return self._run(self.reset_steps())
 
-    def hydrate(self) -> int:
+    def hydrate(self, *, progress: Progress | None = None) -> int:
         """Fetch all pages of the newest snapshot that are only in the place; return how many slabs.
+
+        Args:
+            progress: told, after each request, how many bytes were fetched and how many there are.
 
         Raises as ``VolumeReader.read``.
         """
         with self.reader() as reader:
             slabs = list(self._reads.missing(reader.snapshot.local, reader.page_count))
+            total = sum(record.slabs[number].length for record, number in slabs)
+            done = 0
             for record, first, count in neighbours(slabs):
                 self._run(self._reads.fetch_slabs(record, first, count))
+                done += slab_range(record, first, count)[1]
+                if progress is not None:
+                    progress(done, total)
             return len(slabs)
 
     def sync(self) -> SyncAction:

@@ -69,7 +69,7 @@ def fits(expected: str, line: str) -> bool:
         pytest.param("docs/python.md", {sys.executable}, id="python"),
         pytest.param("docs/collections.md", {sys.executable, "bash"}, id="collections"),
         pytest.param("docs/keyspaces.md", {sys.executable, "bash"}, id="keyspaces"),
-        pytest.param("docs/volumes.md", {sys.executable}, id="volumes"),
+        pytest.param("docs/volumes.md", {sys.executable, "bash"}, id="volumes"),
     ],
 )
 def test_the_tour_does_what_it_says(page: str, kinds: set[str], tmp_path: Path) -> None:
