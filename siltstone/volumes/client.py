@@ -171,6 +171,7 @@ class VolumeClient:
         """
         dropped = self.volume(name)
         with self._lock:
+            dropped.check_there()  # the name may be that of a newer volume by now
             self._volumes.pop(name, None)
             volume = dropped.end()
             batch = self._partitions.batch()

@@ -199,8 +199,12 @@ class LocalCommits:
             return newest, newest.local
 
     def note_push(self, push: PendingPush) -> None:
-        """Note the record that is to be created, durably, before it is."""
+        """Note the record that is to be created, durably, before it is.
+
+        Not if the volume was dropped meanwhile: its pages may have been read as zeros.
+        """
         with self.lock:
+            self.check_there()
             batch = self._partitions.batch()
             self.rows.put_push(batch, push)
             self._partitions.write(batch, synced=True)
@@ -208,6 +212,7 @@ class LocalCommits:
     def finish_push(self, log: bytes, push: PendingPush, encoded: bytes) -> Snapshot:
         """Note that the place has the commits up to the end of a push."""
         with self.lock:
+            self.check_there()
             newest = self.rows.snapshot
             assert newest.mapping.remote < push.target, "the next record of the log"
             batch = self._partitions.batch()
@@ -221,12 +226,14 @@ class LocalCommits:
     def forget_push(self) -> None:
         """Note that no push is under way, after one that ended before its record was noted."""
         with self.lock:
+            self.check_there()
             if self.rows.watermarks.pending_sync > self.rows.snapshot.mapping.local:
                 self._end_unpublished(self._partitions.batch())
 
     def reject_push(self) -> None:
         """Note that another client was faster: nothing of the push was published."""
         with self.lock:
+            self.check_there()
             batch = self._partitions.batch()
             self.rows.put_push(batch, None)
             self.rows.put_status(batch, VolumeStatus.REJECTED_COMMIT)

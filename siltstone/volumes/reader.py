@@ -58,6 +58,7 @@ class VolumeReader:
         if number > self.snapshot.pages:
             return ZEROS
         found = self._reads.at_hand(number, self.snapshot.local)
+        self._local.check_there()  # a row that was dropped meanwhile reads as zeros
         if isinstance(found, bytes):
             return found
         return self._run(self._reads.read(number, self.snapshot.local, self._ahead))

@@ -140,6 +140,10 @@ class Volume:
         self._local.end()
         return self._local.rows.volume
 
+    def check_there(self) -> None:
+        """Raise ``VolumeNotFoundError`` if it was dropped."""
+        self._local.check_there()
+
     def reader(self) -> VolumeReader:
         """A reader of the newest snapshot."""
         return VolumeReader(self._local, self._reads, self._run)
@@ -174,9 +178,11 @@ class Volume:
 
         Raises:
             ValueError: there is no such direction.
+            VolumeNotFoundError: the volume was dropped.
         """
         direction = SyncDirection(sync)
         with self._local.lock:
+            self._local.check_there()
             rows = self._local.rows
             batch = self._parts.partitions.batch()
             rows.put_config(batch, replace(rows.config, sync=direction))
@@ -344,6 +350,7 @@ class Volume:
         place = yield from identify(self._parts.environment.uuid())
         rows = self._local.rows
         with self._local.lock:
+            self._local.check_there()
             config = rows.config
             if config.place is None:
                 batch = self._parts.partitions.batch()
