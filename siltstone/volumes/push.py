@@ -99,7 +99,7 @@ class Pusher:
         """
         push = self.local.rows.push
         if push is not None:
-            return (yield from self._fill(push))
+            return (yield from self._fill(push, is_first=False))
         # No record was created, or will be: what was not published is as if it was never pushed.
         self.local.forget_push()
         return None
@@ -139,7 +139,7 @@ class Pusher:
             data=with_trail(encoded, target, before),
         )
         self.local.note_push(push)
-        return (yield from self._fill(push))
+        return (yield from self._fill(push, is_first=True))
 
     def _upload(self, file: IO[bytes], length: int) -> Steps[bytes]:
         """Upload a bundle; return its id. A name with an unknown outcome is never used again."""
@@ -156,26 +156,33 @@ class Pusher:
                 return bundle
         raise AssertionError("the last try returns or raises")
 
-    def _fill(self, push: PendingPush) -> Steps[Snapshot]:
-        """Create the record until its name is taken; then see by whom."""
+    def _fill(self, push: PendingPush, *, is_first: bool) -> Steps[Snapshot]:
+        """Create the record until its name is taken; then see by whom.
+
+        Args:
+            push: has the record.
+            is_first: whether it was never sent, so that a refusal says that nothing was published.
+        """
         name = commit_name(self.log, push.target)
+        may_be_there = not is_first
         for left in reversed(range(TRIES)):
             try:
                 yield CreateRecord(name, push.data)
             except ChunkExistsError:
                 break
             except ChunkError as error:
-                if error.outcome is not Outcome.UNKNOWN:
+                is_refused = error.outcome is not Outcome.UNKNOWN
+                if is_refused and not may_be_there:
                     raise
-                if not left:
-                    raise OutcomeUnknownError(
-                        "place did not say whether it took the push: push or recover again",
-                        volume=self.local.rows.name,
-                        lsn=push.target,
-                    ) from error
+                if is_refused or not left:
+                    raise self._unknown(push) from error
+                may_be_there = True
             else:
                 return self.local.finish_push(self.log, push, _own(push.data, name))
-        data = yield ReadObject(name)
+        try:
+            data = yield ReadObject(name)
+        except ChunkError as error:
+            raise self._unknown(push) from error
         if data is None:
             raise CorruptDataError("commit record is gone", where=name)
         found = _own(data, name)
@@ -225,6 +232,13 @@ class Pusher:
 
     def _is_taken(self, lsn: int) -> bool:
         return self.local.rows.encoded_record(self.log, lsn) is not None
+
+    def _unknown(self, push: PendingPush) -> OutcomeUnknownError:
+        return OutcomeUnknownError(
+            "place did not say whether it took the push: push or recover again",
+            volume=self.local.rows.name,
+            lsn=push.target,
+        )
 
     def _rejected(self, lsn: int) -> RejectedCommitError:
         return RejectedCommitError(
