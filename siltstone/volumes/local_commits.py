@@ -64,6 +64,7 @@ class LocalCommits:
         self._synced = synced
         self._pins: Counter[int] = Counter()
         self._is_gone = False
+        self._is_swept = False
 
     def end(self) -> None:
         """Let every verb that changes the volume fail: it was dropped."""
@@ -378,11 +379,13 @@ class LocalCommits:
     ) -> int:
         """Delete the versions that were needed at ``released`` alone; put the watermarks.
 
-        Returns how many versions are deleted.
+        The first call of a process also deletes what readers of an earlier one left. Returns how
+        many versions are deleted.
         """
         needed = self._needed(snapshot, watermarks)
         count = 0
-        begin = garbage_key(self._volume, released + 1, 0)
+        begin = garbage_key(self._volume, released + 1 if self._is_swept else 0, 0)
+        self._is_swept = True
         for key, value in self._partitions.scan(VolumePartition.GARBAGE, begin, self._volume):
             lsn, index = read_garbage_key(key)
             version = read_lsn_value(value)

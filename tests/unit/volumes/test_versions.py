@@ -20,11 +20,19 @@ OLD = [("write", 3, 2), ("write", 5, 1)]
 
 
 @pytest.fixture
-def volume(tmp_path: Path) -> Iterator[Volume]:
-    settings = ClientSettings(place="memory", durability=Durability.PROCESS)
-    place = CountedPlace(Bucket())
-    with VolumeClient(tmp_path, settings, lambda: place, SystemEnvironment()) as client:
+def place() -> CountedPlace:
+    return CountedPlace(Bucket())
+
+
+@pytest.fixture
+def volume(tmp_path: Path, place: CountedPlace) -> Iterator[Volume]:
+    with client_of(tmp_path, place) as client:
         yield client.create("v")
+
+
+def client_of(folder: Path, place: CountedPlace) -> VolumeClient:
+    settings = ClientSettings(place="memory", durability=Durability.PROCESS)
+    return VolumeClient(folder, settings, lambda: place, SystemEnvironment())
 
 
 def commit(volume: Volume, *operations: tuple[str, int, int]) -> None:
@@ -77,6 +85,29 @@ def test_a_reader_keeps_its_version_and_no_other(volume: Volume) -> None:
         assert versions(volume, 1) == [5, 1]
         assert reader.read(1) == b"\x01" * PAGE_BYTES
     assert versions(volume, 1) == [5]
+
+
+@pytest.mark.parametrize("ends", ["push", "reader"])
+def test_what_a_reader_of_an_ended_process_kept_goes_later(
+    tmp_path: Path, place: CountedPlace, ends: str
+) -> None:
+    with client_of(tmp_path, place) as client:
+        volume = client.create("v")
+        commit(volume, ("write", 1, 1))
+        volume.reader()
+        commit(volume, ("write", 1, 2))
+        volume.push()
+        assert versions(volume, 1) == [2, 1]
+    with client_of(tmp_path, place) as client:
+        volume = client.volume("v")
+        reader = volume.reader()
+        commit(volume, ("write", 2, 3))
+        if ends == "push":
+            volume.push()
+        reader.close()
+        assert versions(volume, 1) == [2]
+        rows = volume._local.rows
+        assert not list(rows.partitions.scan(VolumePartition.GARBAGE, rows.volume, rows.volume))
 
 
 def test_what_the_place_has_is_kept_until_the_next_push(volume: Volume) -> None:
