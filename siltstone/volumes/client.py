@@ -202,13 +202,7 @@ class VolumeClient:
 
     def sync(self) -> list[VolumeSync]:
         """Sync each volume in the direction that is set for it; what failed is told, not raised."""
-        done = []
-        for name in self.names():
-            try:
-                done.append(VolumeSync(name=name, action=self.volume(name).sync()))
-            except SiltstoneError as error:
-                done.append(VolumeSync(name=name, error=error))
-        return done
+        return [self._synced(name) for name in self.names()]
 
     def close(self) -> None:
         """Wait for the sync in the background, and close. Idempotent."""
@@ -270,9 +264,24 @@ class VolumeClient:
 
     def _sync_often(self, interval_s: float) -> None:
         while not self._stopped.wait(interval_s):
-            for each in self.sync():
-                if each.error is not None:
-                    _log.warning("volume was not synced: volume=%s: %s", each.name, each.error)
+            try:
+                self._sync_each()
+            except Exception:  # noqa: BLE001 - the next one may be done, and nothing else would be
+                _log.exception("volumes were not synced")
+
+    def _sync_each(self) -> None:
+        for name in self.names():
+            if self._stopped.is_set():
+                return
+            done = self._synced(name)
+            if done.error is not None:
+                _log.warning("volume was not synced: volume=%s: %s", name, done.error)
+
+    def _synced(self, name: str) -> VolumeSync:
+        try:
+            return VolumeSync(name=name, action=self.volume(name).sync())
+        except SiltstoneError as error:
+            return VolumeSync(name=name, error=error)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -22,6 +22,7 @@ from siltstone.core.errors import (
     CorruptDataError,
     Outcome,
     OutcomeUnknownError,
+    StoreError,
 )
 from siltstone.volumes.errors import RejectedCommitError
 from siltstone.volumes.local_commits import LocalCommits
@@ -79,6 +80,7 @@ class Pusher:
             NeedsRecoveryError: the push before has not ended.
             RejectedCommitError: another client was faster.
             OutcomeUnknownError: the place did not say whether it took the record.
+            StoreError: there is no room for temporary files; nothing was published.
         """
         newest = self.local.rows.snapshot
         if newest.mapping.local < newest.local and self._is_taken(newest.mapping.remote + 1):
@@ -112,8 +114,13 @@ class Pusher:
         writer = BundleWriter(self.level)
         with SpooledTemporaryFile(_SPOOL_BYTES) as spool:
             file = cast(IO[bytes], spool)
-            for piece in writer.pieces(self._stored(changed, end)):
-                file.write(piece)
+            try:
+                for piece in writer.pieces(self._stored(changed, end)):
+                    file.write(piece)
+            except OSError as error:
+                raise StoreError(
+                    "there is no room to make a bundle in", volume=self.local.rows.name
+                ) from error
             bundle = yield from self._upload(file, sum(slab.length for slab in writer.slabs))
         target = snapshot.mapping.remote + 1
         before = self._before(target)

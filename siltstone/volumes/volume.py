@@ -224,6 +224,7 @@ class Volume:
                 ``recover`` finds out.
             RemoteMismatchError: it is another place than before.
             ChunkError: the place did not answer, or is full; nothing was published.
+            StoreError: there is no room for temporary files; nothing was published.
         """
         with self._syncing:
             return self._run(self.push_steps())

@@ -6,12 +6,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from errno import ENOSPC
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from siltstone import volumes
-from siltstone.core.errors import ClosedError, SettingsError, StoreInUseError
+from siltstone.bindings.memory.bucket import Bucket
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import ClosedError, SettingsError, StoreError, StoreInUseError
+from siltstone.volumes import push
+from siltstone.volumes.settings import ClientSettings
 from tests.support.volumes.page_model import PAGE_BYTES
 
 PAGE = b"p" * PAGE_BYTES
@@ -188,3 +195,63 @@ def test_volumes_are_synced_in_the_background(tmp_path: Path) -> None:
         assert client.volume("v").info().line == "2 r2"
     with volumes.open(tmp_path / "b", place=place) as other:
         assert other.clone("v", log).info().remote == 2
+
+
+def test_a_sync_in_the_background_goes_on_whatever_one_met(tmp_path: Path) -> None:
+    bucket, met = Bucket(), threading.Event()
+
+    def opened() -> MemoryChunkStorage:
+        if not met.is_set():
+            met.set()
+            raise OSError("no room")
+        return MemoryChunkStorage(bucket)
+
+    settings = ClientSettings(place="memory", interval=0.01)
+    with volumes.VolumeClient(tmp_path, settings, opened, SystemEnvironment()) as client:
+        commit(client.create("v"), 1)
+        assert met.wait(5)
+        for _ in range(500):
+            if not client.volume("v").info().unpushed:
+                break
+            threading.Event().wait(0.01)
+        assert client.volume("v").info().line == "1 r1"
+
+
+def test_a_close_waits_for_the_sync_of_one_volume_only(tmp_path: Path) -> None:
+    bucket, begun, goes_on = Bucket(), threading.Event(), threading.Event()
+
+    def opened() -> MemoryChunkStorage:
+        begun.set()
+        assert goes_on.wait(5)
+        return MemoryChunkStorage(bucket)
+
+    settings = ClientSettings(place="memory", interval=0.5)
+    client = volumes.VolumeClient(tmp_path, settings, opened, SystemEnvironment())
+    for name in ("a", "b"):
+        commit(client.create(name), 1)
+    assert begun.wait(5)
+    closing = threading.Thread(target=client.close)
+    closing.start()
+    assert client._stopped.wait(5)
+    goes_on.set()
+    closing.join(5)
+    assert len([key for key in bucket.keys if b"/commits/" in key]) == 1
+
+
+def test_a_push_without_room_for_a_bundle_says_so(
+    client: volumes.VolumeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = client.create("v")
+    commit(volume, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(push, "SpooledTemporaryFile", lambda _: FullFile())
+        with pytest.raises(StoreError, match="no room"):
+            volume.push()
+    assert client.sync()[0].action is volumes.SyncAction.PUSHED
+
+
+class FullFile(BytesIO):
+    """A file on a disk that is full."""
+
+    def write(self, data: object) -> int:
+        raise OSError(ENOSPC, "No space left on device")
