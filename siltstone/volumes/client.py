@@ -78,14 +78,20 @@ class VolumeClient:
         self._open_storage = open_storage
         self._environment = environment
         self._lock = threading.Lock()
+        self._place_lock = threading.Lock()
         self._storage: ChunkStorage | None = None
         self._volumes: dict[str, Volume] = {}
         self._closed = False
         self._partitions = Partitions(folder / _ROWS_FOLDER)
+        try:
+            own_id = self._own_id()
+        except BaseException:
+            self._partitions.close()
+            raise
         self._parts = ClientParts(
             partitions=self._partitions,
             environment=environment,
-            client=self._own_id(),
+            client=own_id,
             level=settings.level,
             synced=settings.durability is Durability.POWER,
             storage=self._opened_place,
@@ -214,8 +220,9 @@ class VolumeClient:
                 return
             self._closed = True
             self._partitions.close()
-            if self._storage is not None:
-                self._storage.close()
+            with self._place_lock:
+                if self._storage is not None:
+                    self._storage.close()
             self._environment.close()
 
     def __enter__(self) -> Self:
@@ -256,7 +263,8 @@ class VolumeClient:
         return found
 
     def _opened_place(self) -> ChunkStorage:
-        with self._lock:
+        # Not under the other lock, since it may take long, and most verbs need no place.
+        with self._place_lock:
             self._check_open()
             if self._storage is None:
                 self._storage = self._open_storage()

@@ -43,7 +43,7 @@ _WHAT = "client's folder"
 
 
 class RowBatch:
-    """Changes that take effect together."""
+    """Changes that take effect together. What adds one raises ``ClosedError`` after a close."""
 
     def __init__(self, partitions: Partitions) -> None:
         self._families = partitions.families
@@ -51,21 +51,27 @@ class RowBatch:
 
     def put(self, partition: VolumePartition, key: bytes, value: bytes) -> None:
         """Set a row."""
-        self._batch.put(key, value, self._families[partition])
+        self._batch.put(key, value, self._family(partition))
 
     def delete(self, partition: VolumePartition, key: bytes) -> None:
         """Remove a row, if it is there."""
-        self._batch.delete(key, self._families[partition])
+        self._batch.delete(key, self._family(partition))
 
     def delete_below(self, partition: VolumePartition, prefix: bytes) -> None:
         """Remove all rows whose key starts with a prefix of whole ids."""
         end = (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix) + 1, "big")[1:]
-        self._batch.delete_range(prefix, end, self._families[partition])
+        self._batch.delete_range(prefix, end, self._family(partition))
 
     @property
     def raw(self) -> rocksdict.WriteBatch:
         """What the library takes."""
         return self._batch
+
+    def _family(self, partition: VolumePartition) -> rocksdict.ColumnFamily:
+        family = self._families.get(partition)
+        if family is None:
+            raise ClosedError(f"{_WHAT} is closed")
+        return family
 
 
 class Partitions:

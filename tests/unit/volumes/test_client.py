@@ -18,6 +18,7 @@ from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ClosedError, SettingsError, StoreError, StoreInUseError
 from siltstone.volumes import push
+from siltstone.volumes.partitions import VolumePartition
 from siltstone.volumes.settings import ClientSettings
 from tests.support.volumes.page_model import PAGE_BYTES
 
@@ -255,3 +256,47 @@ class FullFile(BytesIO):
 
     def write(self, data: object) -> int:
         raise OSError(ENOSPC, "No space left on device")
+
+
+def test_verbs_that_need_no_place_do_not_wait_for_it(tmp_path: Path) -> None:
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def opened() -> MemoryChunkStorage:
+        asked.set()
+        assert goes_on.wait(5)
+        return MemoryChunkStorage(Bucket())
+
+    settings = ClientSettings(place="memory")
+    with volumes.VolumeClient(tmp_path, settings, opened, SystemEnvironment()) as client:
+        pushing = threading.Thread(target=client.create("a").fetch)
+        pushing.start()
+        assert asked.wait(5)
+        made = threading.Thread(target=client.create, args=("b",))
+        made.start()
+        made.join(4)
+        was_made = not made.is_alive()
+        goes_on.set()
+        pushing.join(5)
+    assert was_made
+
+
+def test_a_client_that_cannot_be_made_leaves_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "place")
+    with monkeypatch.context() as patch:
+        patch.setattr(volumes.VolumeClient, "_own_id", lambda _: 1 // 0)
+        with pytest.raises(ZeroDivisionError) as raised:
+            volumes.open(tmp_path / "a", place=place)
+    with volumes.open(tmp_path / "a") as client:
+        assert client.names() == []
+    del raised  # what it refers to was alive until now
+
+
+def test_a_batch_of_a_client_that_is_closed_meanwhile_says_so(
+    client: volumes.VolumeClient,
+) -> None:
+    batch = client._partitions.batch()
+    client.close()
+    with pytest.raises(ClosedError):
+        batch.put(VolumePartition.PAGES, b"key", b"value")
