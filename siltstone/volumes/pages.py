@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from siltstone.core.errors import ChunkNotFoundError, LostDataError
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    ChunkOffsetError,
+    CorruptDataError,
+    LostDataError,
+)
 from siltstone.volumes.local_commits import LocalCommits
 from siltstone.volumes.object_names import bundle_name
 from siltstone.volumes.partitions import Partitions, VolumePartition
@@ -100,6 +105,10 @@ class PageReads:
         except ChunkNotFoundError as error:
             raise LostDataError(
                 "bundle of a commit is gone", where=name, volume=self.local.rows.name
+            ) from error
+        except ChunkOffsetError as error:
+            raise CorruptDataError(
+                "bundle is cut", where=name, slab=first, length=error.expected
             ) from error
         slabs = []
         start = 0

@@ -84,6 +84,23 @@ def test_a_cut_bundle_and_one_that_is_gone_are_told(
             reader.read(2)
 
 
+def test_a_bundle_that_is_cut_before_a_page_is_told(
+    client: VolumeClient, bucket: Bucket, tmp_path: Path
+) -> None:
+    volume = client.volume("v")
+    with volume.writer() as writer:
+        for index in range(1, 100):
+            writer.write(index, Random(index).randbytes(PAGE_BYTES))
+        writer.commit()
+    volume.push()
+    with client_of(bucket, tmp_path / "b") as other:
+        clone = other.clone("v", volume.log)
+        for key in names(bucket, "/bundles/"):
+            del bucket.chunks[key].content[100:]
+        with clone.reader() as reader, pytest.raises(CorruptDataError, match="cut"):
+            reader.read(99)
+
+
 def test_no_flipped_byte_of_a_record_is_followed(
     client: VolumeClient, bucket: Bucket, tmp_path: Path
 ) -> None:
