@@ -49,14 +49,17 @@ def identify(fresh: bytes) -> Steps[bytes]:
 
 
 def newest_lsn(log: bytes) -> Steps[int]:
-    """Return the newest remote LSN of a log; 0 if it has no commit."""
+    """Return the newest remote LSN of a log; 0 if it has no commit.
+
+    What others put between the records is passed over, such as ``.nfs0001`` and ``.DS_Store``.
+    """
     name = yield FirstName(commits_of(log))
-    if name is None:
-        return 0
-    lsn = lsn_of_name(log, name)
-    if lsn is None:
-        raise CorruptDataError("not a commit record", where=name)
-    return lsn
+    while name is not None:
+        lsn = lsn_of_name(log, name)
+        if lsn is not None:
+            return lsn
+        name = yield FirstName(commits_of(log), name)
+    return 0
 
 
 def check_log(log: bytes, known: int, encoded: bytes | None) -> Steps[None]:

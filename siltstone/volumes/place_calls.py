@@ -103,13 +103,14 @@ class ReadRange:
 
 @dataclass(frozen=True, slots=True)
 class FirstName:
-    """The first name below a prefix, ``None`` if there is none."""
+    """The first name below a prefix and above another one, ``None`` if there is none."""
 
     prefix: str
+    start_after: str = ""
 
     def perform(self, storage: ChunkStorage) -> str | None:
         """One page of a listing."""
-        for found in storage.list(self.prefix):
+        for found in storage.list(self.prefix, self.start_after):
             return found.name
         return None
 

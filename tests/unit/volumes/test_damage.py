@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -99,6 +100,19 @@ def test_a_bundle_that_is_cut_before_a_page_is_told(
             del bucket.chunks[key].content[100:]
         with clone.reader() as reader, pytest.raises(CorruptDataError, match="cut"):
             reader.read(99)
+
+
+@pytest.mark.parametrize("name", ["", ".nfs0001", ".DS_Store", "0000", "zz"])
+def test_what_is_no_record_is_passed_over(
+    client: VolumeClient, bucket: Bucket, tmp_path: Path, name: str
+) -> None:
+    log = client.volume("v").log
+    key = f"volumes/{log}/commits/{name}".encode()
+    bucket.chunks[key] = bucket.chunks[names(bucket, "/bundles/")[0]]
+    bisect.insort(bucket.keys, key)
+    with client_of(bucket, tmp_path / "b") as other:
+        clone = other.clone("v", log)
+        assert clone.info().remote == 2
 
 
 def test_no_flipped_byte_of_a_record_is_followed(
