@@ -211,7 +211,12 @@ class VolumeClient:
         return [self._synced(name) for name in self.names()]
 
     def close(self) -> None:
-        """Wait for the sync in the background, and close. Idempotent."""
+        """Wait for the sync in the background, and close. Idempotent.
+
+        Does nothing in a process that was forked from the one that opened it.
+        """
+        if self._partitions.is_forked:
+            return
         self._stopped.set()
         if self._worker is not None:
             self._worker.join()

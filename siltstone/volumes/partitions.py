@@ -6,6 +6,7 @@ synced makes all batches before it durable too.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import partial
@@ -18,7 +19,7 @@ from siltstone.core.constants import MIB
 from siltstone.core.errors import ClosedError, Outcome, SiltstoneError
 from siltstone.core.open_files import files_max
 from siltstone.metadata.index_errors import translated
-from siltstone.metadata.index_process import use_process
+from siltstone.metadata.index_process import check_process, use_process
 from siltstone.volumes.records.keys import page_key, read_page_key
 
 T = TypeVar("T")
@@ -88,6 +89,7 @@ class Partitions:
 
     def __init__(self, folder: Path) -> None:
         use_process()
+        self._process = os.getpid()
         self._folder = folder
         self._database = self._translated(lambda: _open(folder))
         self.families = {
@@ -99,6 +101,11 @@ class Partitions:
         self._synced = rocksdict.WriteOptions()
         self._synced.sync = True
         self._unsynced = rocksdict.WriteOptions()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that opened it; all but ``close`` fail there."""
+        return os.getpid() != self._process
 
     def get(self, partition: VolumePartition, key: bytes) -> bytes | None:
         """The value of a row, or ``None``."""
@@ -159,6 +166,7 @@ class Partitions:
         Raises:
             StoreError: it may have taken effect, wholly or not at all: the outcome is unknown.
         """
+        check_process()
         options = self._synced if synced else self._unsynced
         try:
             self._translated(lambda: self._database.write(batch.raw, options))
@@ -167,7 +175,9 @@ class Partitions:
             raise
 
     def close(self) -> None:
-        """Flush and close; later calls raise ``ClosedError``."""
+        """Flush and close; later calls raise ``ClosedError``. Does nothing in a forked child."""
+        if self.is_forked:
+            return
         translated(self._folder, self._close, again=False, what=_WHAT)
 
     def _close(self) -> None:
@@ -179,6 +189,7 @@ class Partitions:
         self._database.close()
 
     def _view(self, partition: VolumePartition) -> rocksdict.Rdict:
+        check_process()
         view = self._views.get(partition)
         if view is None:
             raise ClosedError(f"{_WHAT} is closed", folder=self._folder)

@@ -300,3 +300,39 @@ def test_a_batch_of_a_client_that_is_closed_meanwhile_says_so(
     client.close()
     with pytest.raises(ClosedError):
         batch.put(VolumePartition.PAGES, b"key", b"value")
+
+
+FORKED = """
+import os, sys
+from siltstone import volumes
+from siltstone.core.errors import StoreError
+client = volumes.open(sys.argv[1], place=sys.argv[2])
+volume = client.create("v")
+with volume.writer() as writer:
+    writer.write(1, b"p" * 4096)
+    writer.commit()
+reader, writer = volume.reader(), volume.writer()
+writer.write(1, b"q" * 4096)
+child = os.fork()
+if not child:
+    for verb in (writer.commit, volume.info, volume.push, client.names, lambda: reader.read(1)):
+        try:
+            verb()
+        except StoreError as error:
+            assert "forked" in str(error), error
+        else:
+            os._exit(1)
+    client.close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+writer.commit()
+client.close()
+client = volumes.open(sys.argv[1])
+assert client.volume("v").info().line == "2 +2 r_"
+client.close()
+"""
+
+
+def test_a_forked_process_cannot_use_the_client_of_its_parent(tmp_path: Path) -> None:
+    folders = [str(tmp_path / name) for name in ("a", "place")]
+    subprocess.run([sys.executable, "-c", FORKED, *folders], check=True, timeout=60)
