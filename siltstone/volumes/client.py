@@ -117,7 +117,9 @@ class VolumeClient:
             target = find_place(place)
             settings = write_settings(path, target.path)
         else:
-            target = find_place(path / settings.place if place is None else place)
+            target = find_place(
+                path / Path(settings.place).expanduser() if place is None else place
+            )
         return cls(path, settings, partial(open_place, target, environment, make=True), environment)
 
     def names(self) -> list[str]:

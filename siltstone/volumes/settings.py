@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -39,7 +40,7 @@ class ClientSettings(Section):
         description="which way sync moves commits of volumes that are made from now on: disabled, "
         "push, pull or both",
     )
-    interval: Annotated[float, Field(gt=0)] | None = Field(
+    interval: Annotated[float, Field(gt=0, le=threading.TIMEOUT_MAX)] | None = Field(
         default=None,
         description="seconds between two syncs of all volumes in the background; without it there "
         "are none",

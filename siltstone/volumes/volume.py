@@ -106,11 +106,11 @@ class ClientParts:
 
 
 class Volume:
-    """A volume of a client; made by ``Client.create``, ``open`` and ``clone``. Thread-safe.
+    """Made by ``VolumeClient.create``, ``volume`` and ``clone``. Thread-safe.
 
     Attributes:
         name: of the volume.
-        log: id of its log in the place, as 32 hex digits: what ``Client.clone`` takes.
+        log: id of its log in the place, as 32 hex digits: what ``VolumeClient.clone`` takes.
     """
 
     def __init__(self, parts: ClientParts, volume: bytes, name: str) -> None:

@@ -65,6 +65,7 @@ def test_a_new_client_needs_a_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
+        ("place: p\ninterval: .inf", "interval"),
         ("place: p\nsync: sideways", "sync"),
         ("place: p\ninterval: 0", "interval"),
         ("place: p\nlevel: 20", "level"),
@@ -84,6 +85,17 @@ def test_a_name_that_cannot_be_shown_is_refused(client: volumes.VolumeClient, na
     with pytest.raises(volumes.VolumeNameError):
         client.create(name)
     assert client.names() == []
+
+
+def test_a_place_below_the_home_folder_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "volumes.yaml").write_text("place: ~/place\n")
+    with volumes.open(tmp_path / "a") as client:
+        client.create("v").fetch()
+    assert (tmp_path / "home" / "place" / "volumes" / "place").is_file()
 
 
 def test_a_name_is_used_once(client: volumes.VolumeClient) -> None:
