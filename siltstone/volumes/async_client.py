@@ -19,6 +19,7 @@ from siltstone.volumes.volume import Progress, SyncAction, Volume, VolumeInfo
 
 T = TypeVar("T")
 R = TypeVar("R", bound=VolumeReader)
+C = TypeVar("C", VolumeClient, VolumeReader, VolumeWriter)
 
 _THREADS = 8
 """Calls at a time; most wait for a disk or a place."""
@@ -38,6 +39,17 @@ class _Threads:
             return await self._environment.run_blocking(self._pool, call)
 
         return await finish(asyncio.ensure_future(work()))
+
+    async def opened(self, call: Callable[[], C]) -> C:
+        """Run a call that opens something; close that if the caller is cancelled meanwhile."""
+        found: list[C] = []
+        try:
+            await self.run(lambda: found.append(call()))
+        except BaseException:
+            for each in found:
+                await self.run(each.close)
+            raise
+        return found[0]
 
 
 class _AsyncPages(Generic[R]):
@@ -118,11 +130,11 @@ class AsyncVolume:
 
     async def reader(self) -> AsyncVolumeReader:
         """A reader of the newest snapshot."""
-        return AsyncVolumeReader(self._threads, await self._threads.run(self._volume.reader))
+        return AsyncVolumeReader(self._threads, await self._threads.opened(self._volume.reader))
 
     async def writer(self) -> AsyncVolumeWriter:
         """A writer on the newest snapshot."""
-        return AsyncVolumeWriter(self._threads, await self._threads.run(self._volume.writer))
+        return AsyncVolumeWriter(self._threads, await self._threads.opened(self._volume.writer))
 
     async def info(self) -> VolumeInfo:
         """See ``Volume.info``."""
@@ -227,7 +239,9 @@ async def open_async(folder: Path | str, *, place: str | None = None) -> AsyncVo
     environment = SystemEnvironment()
     threads = _Threads(environment)
     try:
-        client = await threads.run(partial(VolumeClient.open, folder, place, SystemEnvironment()))
+        client = await threads.opened(
+            partial(VolumeClient.open, folder, place, SystemEnvironment())
+        )
     except BaseException:
         environment.close()
         raise

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,3 +84,23 @@ async def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
     await client.close()
     with pytest.raises(ClosedError):
         await client.names()
+
+
+async def test_what_a_cancelled_caller_opened_is_closed(tmp_path: Path) -> None:
+    place = str(tmp_path / "place")
+    await cancelled(volumes.open_async(tmp_path / "a", place=place))
+    async with await volumes.open_async(tmp_path / "a", place=place) as client:
+        volume = await client.create("v")
+        await cancelled(volume.reader())
+        await cancelled(volume.writer())
+        assert not volume._volume._local._pins
+
+
+async def cancelled(opening: Coroutine[Any, Any, object]) -> None:
+    """Cancel what opens something, once it has begun."""
+    task = asyncio.ensure_future(opening)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
