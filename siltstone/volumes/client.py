@@ -191,7 +191,18 @@ class VolumeClient:
                 VolumePartition.GARBAGE,
             ):
                 batch.delete_below(partition, volume)
+            if not self._is_followed(bytes.fromhex(dropped.log), but=name):
+                batch.delete_below(VolumePartition.RECORDS, bytes.fromhex(dropped.log))
             self._partitions.write(batch, synced=True)
+
+    def _is_followed(self, log: bytes, *, but: str) -> bool:
+        """Whether a volume other than one of this name has the log."""
+        others = self._partitions.scan(VolumePartition.VOLUMES, NAME, NAME)
+        return any(
+            VolumeRows(self._partitions, volume, "another").config.log == log
+            for key, volume in others
+            if key != name_key(but)
+        )
 
     def volume(self, name: str) -> Volume:
         """Return a volume. Raises ``VolumeNotFoundError``."""

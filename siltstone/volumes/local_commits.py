@@ -80,13 +80,13 @@ class LocalCommits:
             return snapshot
 
     def unpin(self, snapshot: Snapshot) -> None:
-        """Let go of a snapshot."""
+        """Let go of a snapshot; what the client's end kept of it goes at the next opening."""
         with self.lock:
             self._pins[snapshot.local] -= 1
             if self._pins[snapshot.local]:
                 return
             del self._pins[snapshot.local]
-            if self._is_gone:
+            if self._is_gone or self._partitions.is_closed:
                 return
             newest = self.rows.snapshot
             if newest.local == snapshot.local:

@@ -103,6 +103,16 @@ class Partitions:
         self._unsynced = rocksdict.WriteOptions()
 
     @property
+    def folder(self) -> Path:
+        """Where the rows are."""
+        return self._folder
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return not self._views
+
+    @property
     def is_forked(self) -> bool:
         """Whether this is a child of the process that opened it; all but ``close`` fail there."""
         return os.getpid() != self._process

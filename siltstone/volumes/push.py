@@ -112,7 +112,8 @@ class Pusher:
         changed, kept = self._changes(snapshot, end)
         changed = up_to(changed, pages)
         writer = BundleWriter(self.level)
-        with SpooledTemporaryFile(_SPOOL_BYTES) as spool:
+        folder = str(self.partitions.folder.parent)  # A system's own may be in memory.
+        with SpooledTemporaryFile(_SPOOL_BYTES, dir=folder) as spool:
             file = cast(IO[bytes], spool)
             try:
                 for piece in writer.pieces(self._stored(changed, end)):

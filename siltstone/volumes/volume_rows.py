@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from siltstone.core.errors import CorruptDataError
 from siltstone.volumes.partitions import Partitions, RowBatch, VolumePartition
 from siltstone.volumes.records.commit_record import CommitRecord, decode_record
@@ -27,6 +29,9 @@ from siltstone.volumes.records.state_rows import (
     encode_watermarks,
 )
 
+_DECODED_MAX: Final = 8
+"""Records never change, and one that many pages are fetched of is large."""
+
 
 class VolumeRows:
     """Reads the rows of one volume as they are, and puts changed ones into batches.
@@ -41,6 +46,7 @@ class VolumeRows:
         self.partitions = partitions
         self.volume = volume
         self.name = name
+        self._decoded: dict[tuple[bytes, int], CommitRecord] = {}
 
     @property
     def config(self) -> VolumeConfig:
@@ -94,11 +100,17 @@ class VolumeRows:
 
     def record(self, log: bytes, lsn: int) -> CommitRecord:
         """A record of a log that is known here. Raises ``CorruptDataError`` if it is not."""
-        where = self._where(f"records/{lsn}")
-        value = self.encoded_record(log, lsn)
-        if value is None:
-            raise CorruptDataError("record is missing", where=where)
-        return decode_record(value, where=where)
+        found = self._decoded.get((log, lsn))
+        if found is None:
+            where = self._where(f"records/{lsn}")
+            value = self.encoded_record(log, lsn)
+            if value is None:
+                raise CorruptDataError("record is missing", where=where)
+            found = decode_record(value, where=where)
+            if len(self._decoded) >= _DECODED_MAX:
+                self._decoded.clear()
+            self._decoded[log, lsn] = found
+        return found
 
     def known(self, log: bytes) -> int:
         """The newest remote LSN of a log whose record is here; those from the mapping on are."""

@@ -132,6 +132,32 @@ def test_a_dropped_volume_is_gone_here_and_stays_in_the_place(
         assert (found.read(1), other.read(1)) == (PAGE, PAGE)
 
 
+def test_the_records_of_a_log_go_with_its_last_volume(client: volumes.VolumeClient) -> None:
+    volume = client.create("v")
+    commit(volume, 1)
+    volume.push()
+    again = client.clone("again", volume.log)
+    client.drop("v")
+    commit(again, 2)
+    assert again.push()
+    client.drop("again")
+    rows = again._local.rows
+    assert rows.known(bytes.fromhex(again.log)) == 0
+
+
+def test_a_reader_may_be_closed_after_its_client(tmp_path: Path) -> None:
+    client = volumes.open(tmp_path / "a", place=str(tmp_path / "place"))
+    volume = client.create("v")
+    commit(volume, 1)
+    reader, writer = volume.reader(), volume.writer()
+    commit(volume, 1)
+    client.close()
+    with pytest.raises(ClosedError):
+        reader.read(1)
+    reader.close()
+    writer.close()
+
+
 def test_a_second_process_is_refused(client: volumes.VolumeClient, tmp_path: Path) -> None:
     with pytest.raises(StoreInUseError, match="client's folder"):
         volumes.open(tmp_path / "a")
@@ -257,7 +283,7 @@ def test_a_push_without_room_for_a_bundle_says_so(
     volume = client.create("v")
     commit(volume, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(push, "SpooledTemporaryFile", lambda _: FullFile())
+        patch.setattr(push, "SpooledTemporaryFile", lambda _, **place: FullFile())
         with pytest.raises(StoreError, match="no room"):
             volume.push()
     assert client.sync()[0].action is volumes.SyncAction.PUSHED
