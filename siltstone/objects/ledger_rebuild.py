@@ -154,8 +154,15 @@ class LedgerRebuild:
         self, now: Rebuild, version: int, manifest: list[ManifestRow]
     ) -> tuple[Rebuild, int]:
         """Make heads of the records that are left; return how far that is."""
-        for row in manifest:
+        # By records, as SQNs tell nothing of how many there are.
+        counts = [
+            now.state.records if row.status is ValueStatus.ACTIVE else row.records
+            for row in manifest
+        ]
+        passed, total = 0, max(1, sum(counts))
+        for row, count in zip(manifest, counts, strict=True):
             is_active = row.status is ValueStatus.ACTIVE
+            before, passed = passed, passed + count
             if now.sqn >= (now.state.next_sqn - 1 if is_active else row.last_sqn):
                 continue
             async for found in self._headers(row, now):
@@ -165,9 +172,11 @@ class LedgerRebuild:
                     continue
                 start = 0
                 while start < len(found):
+                    begun = start
                     step, start = await self._step(row, found, start, now)
                     now, version = step.now, await self._commit(step.operations(), version)
-                    self._progress(min(1.0, now.sqn / max(1, now.state.next_sqn)))
+                    before = min(passed, before + start - begun)
+                    self._progress(before / total)
         return now, version
 
     def _headers(

@@ -98,6 +98,24 @@ async def test_a_rebuild_after_the_recovery_gives_no_lost_sqn() -> None:
         await opened.store.close()
 
 
+async def test_a_rebuild_tells_how_far_it_is_though_sqns_were_passed_over() -> None:
+    async with World(1, settings=QUIET) as world:
+        opened = await open_owner(world)
+        await opened.make()
+        photos = await opened.keyspace()
+        for number in range(15):  # three segments
+            await photos.put("b", f"k{number}", b"flushed")
+        await opened.store.flush()
+        opened = await without_tier_1(world, opened)
+        photos = await opened.keyspace()
+        for number in range(5):
+            await photos.put("b", f"k{number}", b"new")
+        shares: list[float] = []
+        await rebuild_space(opened.store, NAMES, None, {}, progress=shares.append)
+        assert shares == [0.25, 0.5, 0.75, 1.0, 1.0]
+        await opened.store.close()
+
+
 async def test_sqns_go_on_without_a_gap_where_nothing_was_lost() -> None:
     async with World(1, settings=QUIET) as world:
         opened = await open_owner(world)
