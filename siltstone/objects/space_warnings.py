@@ -102,8 +102,9 @@ async def _of_rows(
         )
         break
     rows = await manifest_of(table.scan, where=names.name)
-    last = max((row.number for row in rows if row.status is ValueStatus.SEALED), default=0)
-    stuck = [row for row in rows if row.status is ValueStatus.ROLLING and row.number < last]
+    # What a compaction makes has a higher number than the active segment, and older changes.
+    last = max((row.first_sqn for row in rows if row.status is ValueStatus.SEALED), default=0)
+    stuck = [row for row in rows if row.status is ValueStatus.ROLLING and row.first_sqn < last]
     if stuck:
         yield (
             KeyspaceWarningKind.FOOTER,

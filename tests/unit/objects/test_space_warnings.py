@@ -130,3 +130,22 @@ async def test_a_segment_whose_footer_does_not_come_is_told(tmp_path: Path) -> N
             "footer",
             True,
         )
+
+
+async def test_a_footer_that_is_being_written_next_to_compacted_segments_is_not_told(
+    tmp_path: Path,
+) -> None:
+    folder = store_for_keyspaces(tmp_path)
+    async with small_keyspace(folder) as (store, keyspace, space):
+        for number in range(50):
+            await keyspace.put("b", f"k{number}", b"v")
+        await all_sealed(space)
+        table, manifest = store.table(space.parts.names.ledger), await space.parts.manifest.now()
+        *_, newest, active = manifest.rows
+        assert newest.status is ValueStatus.SEALED
+        # A compaction took the next number while the newest one was active.
+        oldest = replace(manifest.rows[0], number=active.number + 1)
+        rolling = replace(newest, status=ValueStatus.ROLLING, footer_end=0)
+        for row in (oldest, rolling):
+            await table.put(keys.manifest_key(row.first_sqn), encode_manifest_row(row))
+        assert [each async for each in objects.warnings_async(store)] == []
