@@ -199,24 +199,19 @@ class _Restoring:
         found = await self._store.table(self._names.ledger).get(STATE)
         assert found is not None, "the restore was begun"
         now = decode_rebuild(found.value, where=self._names.name)
+        wanted = self._wanted()
         if now.phase is not RebuildPhase.VALUES:
+            for _, each in wanted:
+                await self._pass(each)
             return
-        wanted: list[tuple[str, CopiedSegment | LargeCopy]] = [
-            (self._names.value_segment(each.row.number), each) for each in self._backup.segments
-        ]
-        wanted += [
-            (self._names.large_segment(each.number), each)
-            for each in self._backup.large
-            if each.length  # else it was gone
-        ]
         here = {info.name async for info in self._store.list(self._names.prefix)}
         target = await own_target(self._store)
         try:
             for name, each in wanted:
-                if name not in here:
+                if name in here:
+                    await self._pass(each)
+                else:
                     await self._import(target, each, name)
-                    continue
-                self._told(sum(part.length for part in each.objects))
         finally:
             await off_loop(target.close)
         await self._store.create(self._names.value_segment(now.state.number), exist_ok=True)
@@ -229,6 +224,28 @@ class _Restoring:
         ]
         operations.append(Put(ledger, STATE, encode_rebuild(records)))
         await self._store.commit(operations, [VersionIs(ledger, STATE, found.version)])
+
+    def _wanted(self) -> list[tuple[str, CopiedSegment | LargeCopy]]:
+        """The segments of the backup, by the names that they get."""
+        wanted: list[tuple[str, CopiedSegment | LargeCopy]] = [
+            (self._names.value_segment(each.row.number), each) for each in self._backup.segments
+        ]
+        wanted += [
+            (self._names.large_segment(each.number), each)
+            for each in self._backup.large
+            if each.length  # else it was gone
+        ]
+        return wanted
+
+    async def _pass(self, copy: CopiedSegment | LargeCopy) -> None:
+        """Pass over a segment that an earlier try brought, maybe without all of its bytes."""
+        run = partial(self._store.environment.run_blocking, _POOL)
+        start = 0
+        for each in copy.objects:
+            if self._allow_missing:  # only such a try takes damage, and the report has to name it
+                await run(partial(self._read, copy, each, start))
+            start += each.length
+            self._told(each.length)
 
     async def _import(
         self, target: ImportTarget, copy: CopiedSegment | LargeCopy, name: str

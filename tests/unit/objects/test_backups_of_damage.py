@@ -10,6 +10,7 @@ import siltstone
 from siltstone import objects
 from siltstone.core.errors import CorruptDataError, StoreError
 from siltstone.objects import AsyncKeyspace, LostObjectError
+from siltstone.objects.ledger_rebuild import LedgerRebuild
 from siltstone.objects.space_names import space_names
 from siltstone.objects.value_segments import RollLimits
 from tests.support.objects.rebuilt import all_sealed, bytes_at, flip_all
@@ -52,6 +53,12 @@ async def values(keyspace: AsyncKeyspace) -> dict[str, bytes | None]:
             assert each is not None
             found[key] = each.value
     return found
+
+
+def first_object(place: Path) -> Path:
+    """The first bytes of values in a place."""
+    found = place.rglob("siltstone-keyspaces/*/*/values/*")
+    return min((each for each in found if each.is_file()), key=lambda each: each.name)
 
 
 async def test_a_lost_value_is_named_and_all_others_are_restored(tmp_path: Path) -> None:
@@ -169,10 +176,7 @@ async def test_damage_in_the_place_takes_only_what_is_damaged_if_that_is_allowed
         await keyspace.backup(place)
         head = await space.parts.ledger.head(space.parts.key_of("o", "b", "k3"))
         assert head is not None
-        first = min(
-            (each for each in place.rglob("siltstone-keyspaces/*/*/values/*") if each.is_file()),
-            key=lambda each: each.name,
-        )
+        first = first_object(place)
         flip(first, head.offset + head.length - 8)
         with pytest.raises(CorruptDataError, match=first.name):
             await objects.restore_async(store, COPY, place)
@@ -180,6 +184,38 @@ async def test_damage_in_the_place_takes_only_what_is_damaged_if_that_is_allowed
         assert [each.segment for each in report.missing] == ["values/00000001"]
         expected = {f"k{number}": value_of(number) for number in range(30)}
         assert await values(await objects.open_async(store, COPY)) == expected | {"k3": None}
+
+
+@pytest.mark.parametrize("end", ["the values", "the ledger"])
+async def test_a_restore_that_goes_on_names_what_an_earlier_try_did_not_find(
+    tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, place = store_for_keyspaces(tmp_path / "one"), tmp_path / "place"
+    await filled(folder)
+
+    class EndedError(Exception):
+        """The restore ends here."""
+
+    async def fail(_: object) -> None:
+        raise EndedError
+
+    def stop(done: int, total: int) -> None:
+        if end == "the values" and done == total:
+            raise EndedError
+
+    async with small_keyspace(folder) as (store, keyspace, _):
+        await keyspace.backup(place)
+        flip(first_object(place), 100)
+        monkeypatch.setattr(LedgerRebuild, "run", fail)
+        with pytest.raises(EndedError):
+            await objects.restore_async(store, COPY, place, allow_missing=True, progress=stop)
+        monkeypatch.undo()
+        told: list[tuple[int, int]] = []
+        report = await objects.restore_async(
+            store, COPY, place, allow_missing=True, progress=lambda *each: told.append(each)
+        )
+        assert [each.segment for each in report.missing] == ["values/00000001"]
+        assert told[-1][0] == told[-1][1]
 
 
 def test_progress_of_backups_restores_and_rebuilds_is_told(tmp_path: Path) -> None:
