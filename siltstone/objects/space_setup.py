@@ -77,8 +77,10 @@ async def make_space(store: AsyncStore, names: SpaceNames, space: Space) -> None
         raise KeyspaceExistsError("there is such a keyspace", keyspace=names.name) from error
 
 
-async def find_space(store: AsyncStore, names: SpaceNames) -> FoundSpace:
+async def find_space(store: AsyncStore, names: SpaceNames, *, changing: bool = False) -> FoundSpace:
     """Look at a keyspace: its rows, and whether the bytes are there that they speak of.
+
+    ``changing`` says that it may be open in this store; it is true of one that is only read.
 
     Raises:
         KeyspaceNotFoundError: there is none of this name.
@@ -99,7 +101,7 @@ async def find_space(store: AsyncStore, names: SpaceNames) -> FoundSpace:
         raise CorruptDataError("keyspace has no state", where=names.name)
     state = found.state
     # An owner may change it while a reader looks: what the reader sees later is at least as new.
-    exact = not store.read_only
+    exact = not (store.read_only or changing)
     active = [(row.number, row.first_sqn) for row in manifest if row.status is ValueStatus.ACTIVE]
     if len(active) != 1 or (exact and active != [(state.number, state.first_sqn)]):
         raise CorruptDataError("state and manifest of a keyspace disagree", where=names.name)

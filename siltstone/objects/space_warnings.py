@@ -73,7 +73,7 @@ async def warnings_of(store: AsyncStore, names: SpaceNames) -> AsyncIterator[Key
         SiltstoneError: the store did not answer.
     """
     try:
-        await find_space(store, names)
+        await find_space(store, names, changing=True)
         found = [each async for each in _of_rows(store, names)]
     except (KeyspaceNotFoundError, TableNotFoundError):
         return  # it was removed just now

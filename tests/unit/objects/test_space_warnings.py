@@ -149,3 +149,9 @@ async def test_a_footer_that_is_being_written_next_to_compacted_segments_is_not_
         for row in (oldest, rolling):
             await table.put(keys.manifest_key(row.first_sqn), encode_manifest_row(row))
         assert [each async for each in objects.warnings_async(store)] == []
+
+
+def test_bytes_of_a_change_whose_rows_were_looked_at_before_are_not_told(folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.segment(NAMES.value_segment(1), force=True).append(b"newer")
+        assert list(objects.warnings(store)) == []
