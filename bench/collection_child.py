@@ -25,6 +25,8 @@ from bench.peers import optional
 from siltstone.collections.blocking import open_collections
 
 ROWS = 20
+TRIES_MAX = 1_000
+"""So often the peer commits again if another process was faster; by default it gives up at 15."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,10 @@ def main() -> None:
             assert delta is not None
 
             def append(table: pa.Table) -> object:
-                return delta.write_deltalake(str(place), table, mode="append")
+                patient = delta.CommitProperties(max_commit_retries=TRIES_MAX)
+                return delta.write_deltalake(
+                    str(place), table, mode="append", commit_properties=patient
+                )
 
         tables = [rows(ROWS) for _ in range(count)]
         print("ready", flush=True)
