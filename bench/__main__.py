@@ -45,6 +45,7 @@ from bench import (
     starts,
     takeovers,
     updates,
+    volumes,
 )
 from bench.figure import Figure, table
 from bench.workshop import Workshop
@@ -63,6 +64,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "peers": ("Segments and tables beside other engines", peers.run),
     "collections": ("Collections beside table formats on files", collections.run),
     "keyspaces": ("Values by key", keyspaces.run),
+    "volumes": ("Volumes and SQLite in them", volumes.run),
     "starts": ("The command and the import", starts.run),
     "openings": ("Opening", openings.run),
     "short_lives": ("Owners that live for seconds", short_lives.run),

@@ -119,7 +119,12 @@ class Partitions:
 
     def get(self, partition: VolumePartition, key: bytes) -> bytes | None:
         """The value of a row, or ``None``."""
-        value: bytes | None = self._translated(lambda: self._view(partition).get(key))
+        view = self._view(partition)
+        value: bytes | None
+        try:
+            value = view.get(key)
+        except Exception:  # noqa: BLE001 - made once more where failures are told from one another
+            value = self._translated(lambda: view.get(key))
         return value
 
     def scan(
@@ -138,15 +143,11 @@ class Partitions:
     def newest_page(self, volume: bytes, index: int, lsn: int) -> tuple[int, bytes] | None:
         """The newest version of a page at or below ``lsn``: its LSN and its row."""
         key = page_key(volume, index, lsn)
-        rows = self._translated(self._view(VolumePartition.PAGES).iter)
-        self._translated(lambda: rows.seek(key))
-        if not rows.valid():
-            return None
-        found = rows.key()
-        # Volume and index are the first 20 bytes.
-        if found[:20] != key[:20]:
-            return None
-        return read_page_key(found)[1], rows.value()
+        view = self._view(VolumePartition.PAGES)
+        try:
+            return _first_of_page(view, key)
+        except Exception:  # noqa: BLE001 - made once more where failures are told from one another
+            return self._translated(lambda: _first_of_page(view, key))
 
     def indexes_above(self, volume: bytes, above: int, end: int) -> Iterator[int]:
         """Yield each index of ``(above, end]`` that has a row of any version, in order."""
@@ -207,6 +208,19 @@ class Partitions:
 
     def _translated(self, call: Callable[[], T]) -> T:
         return translated(self._folder, call, what=_WHAT)
+
+
+def _first_of_page(view: rocksdict.Rdict, key: bytes) -> tuple[int, bytes] | None:
+    """LSN and row of the first key from ``key`` on, if it is of the same page."""
+    rows = view.iter()
+    rows.seek(key)
+    if not rows.valid():
+        return None
+    found = rows.key()
+    # Volume and index are the first 20 bytes.
+    if found[:20] != key[:20]:
+        return None
+    return read_page_key(found)[1], rows.value()
 
 
 def _open(folder: Path) -> rocksdict.Rdict:

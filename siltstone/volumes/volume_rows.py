@@ -46,6 +46,7 @@ class VolumeRows:
         self.partitions = partitions
         self.volume = volume
         self.name = name
+        self._newest = (b"", Snapshot())
         self._decoded: dict[tuple[bytes, int], CommitRecord] = {}
 
     @property
@@ -70,7 +71,11 @@ class VolumeRows:
         value = self._get("snapshot")
         if value is None:
             return Snapshot()
-        return decode_snapshot(value, where=self._where("snapshot"))
+        seen, snapshot = self._newest
+        if value != seen:
+            snapshot = decode_snapshot(value, where=self._where("snapshot"))
+            self._newest = (value, snapshot)
+        return snapshot
 
     @property
     def watermarks(self) -> Watermarks:

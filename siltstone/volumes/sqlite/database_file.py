@@ -52,6 +52,7 @@ class DatabaseFile:
         self._pages: VolumeWriter | None = None
         self._first: bytes | None = None
         self._has_committed = False
+        self._seen = (-1, b"")
 
     # --- bytes ------------------------------------------------------------------------------------
 
@@ -165,8 +166,17 @@ class DatabaseFile:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _page(self, pages: VolumeWriter, index: int) -> bytes:
-        page = pages.read(index)
-        return _shown(page, pages.snapshot.generation) if index == 1 else page
+        if index != 1:
+            return pages.read(index)
+        if self._first is not None:
+            return _shown(pages.read(1), pages.snapshot.generation)
+        # Every lock looks at it, and at one LSN it is always the same.
+        local, page = self._seen
+        if local != pages.snapshot.local:
+            local = pages.snapshot.local
+            page = _shown(pages.read(1), pages.snapshot.generation)
+            self._seen = (local, page)
+        return page
 
     def _writable(self) -> VolumeWriter:
         if self._pages is None or self._level < apsw.SQLITE_LOCK_RESERVED:
