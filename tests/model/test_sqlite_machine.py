@@ -32,13 +32,20 @@ from tests.support.volumes.synced_world import SyncedWorld
 TABLES = ("a", "b")
 tables = st.sampled_from(TABLES)
 keys = st.integers(1, 60)
-texts = st.sampled_from(["", "x", "long " * 200, "very long " * 2_000])
+texts = st.sampled_from(
+    [
+        "''",
+        "'x'",
+        "replace(hex(zeroblob(500)), '0', 'l')",
+        "replace(hex(zeroblob(10000)), '0', 'v')",
+    ]
+)
 wheres = st.sampled_from(["", "where id % 3 = 0", "where id > 20", "where length(text) > 100"])
 
 statements = st.one_of(
-    st.builds("insert or replace into {}(id, text) values ({}, '{}')".format, tables, keys, texts),
+    st.builds("insert or replace into {}(id, text) values ({}, {})".format, tables, keys, texts),
     st.builds("insert into {}(text) select text || id from {} {}".format, tables, tables, wheres),
-    st.builds("update {} set text = '{}' {}".format, tables, texts, wheres),
+    st.builds("update {} set text = {} {}".format, tables, texts, wheres),
     st.builds("delete from {} {}".format, tables, wheres),
     st.builds("select count(*), sum(length(text)), max(id) from {} {}".format, tables, wheres),
     st.builds("select id, length(text) from {} {} order by text, id".format, tables, wheres),

@@ -12,8 +12,8 @@ BATCH_MUTANTS = (
     _keyspaces(
         "a change does not see those that are in flight",
         "objects/batches.py",
-        "        for each in (batch, self._flight):\n            if each is not None and key",
-        "        for each in (batch,):\n            if each is not None and key",
+        "        if found is None and self._flight is not None:\n            found = self._flight",
+        "        if False:\n            found = self._flight",
     ),
     _keyspaces(
         "a commit whose outcome is unknown is tried again",
@@ -40,12 +40,12 @@ BATCH_MUTANTS = (
     _keyspaces(
         "a caller is told before the commit",
         "objects/batches.py",
-        """        if batch.rows or state != batch.begin:
-            rows = [""",
+        """        if batch.keys or state != batch.begin:
+            keys, values""",
         """        for told in zip(batch.waiting, batch.numbers, batch.found, strict=True):
-            _tell(*told, pause=False)
-        if batch.rows or state != batch.begin:
-            rows = [""",
+            tell(*told, pause=False)
+        if batch.keys or state != batch.begin:
+            keys, values""",
     ),
 )
 
