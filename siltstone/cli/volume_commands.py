@@ -11,6 +11,7 @@ import click
 
 from siltstone.cli.confirm import ask
 from siltstone.cli.listed_verbs import ListedVerbs
+from siltstone.cli.moving_options import SizeOption
 from siltstone.cli.output import print_json, print_table, printable, progress_bar, say
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.core.text import counted
@@ -247,6 +248,22 @@ def hydrate(session: Session, name: str, folder: str, *, as_json: bool) -> None:
         print_json({"volume": name, "slabs": slabs})
     else:
         session.note(f"fetched {counted(slabs, 'slab')}")
+
+
+@volume.command("evict")
+@click.argument("name")
+@click.option("--keep", type=SizeOption(), help="So much of them stays here; else nothing.")
+@client_option
+@json_option
+@pass_session
+def evict(session: Session, name: str, keep: int | None, folder: str, *, as_json: bool) -> None:
+    """Let go of pages of NAME that the place has; they are fetched again when they are read."""
+    with opened_volume(folder, name) as found:
+        pages = found.evict(keep or 0)
+    if as_json:
+        print_json({"volume": name, "pages": pages})
+    else:
+        session.note(f"let go of {counted(pages, 'page')}")
 
 
 @volume.command("reset")

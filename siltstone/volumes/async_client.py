@@ -168,6 +168,10 @@ class AsyncVolume:
         """See ``Volume.hydrate``; ``progress`` is called on a thread."""
         return await self._threads.run(partial(self._volume.hydrate, progress=progress))
 
+    async def evict(self, keep: int = 0) -> int:
+        """See ``Volume.evict``."""
+        return await self._threads.run(partial(self._volume.evict, keep))
+
     async def sync(self) -> SyncAction:
         """See ``Volume.sync``."""
         return await self._threads.run(self._volume.sync)

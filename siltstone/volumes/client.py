@@ -94,6 +94,7 @@ class VolumeClient:
             client=own_id,
             level=settings.level,
             synced=settings.durability is Durability.POWER,
+            cache=settings.cache,
             storage=self._opened_place,
         )
         self._stopped = threading.Event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,12 +58,14 @@ class PageReads:
         partitions: of the folder.
         volume: id of the volume.
         log: its log in the place.
+        fetched: told of pages that were fetched.
     """
 
     local: LocalCommits
     partitions: Partitions
     volume: bytes
     log: bytes
+    fetched: Callable[[Sequence[int]], None]
 
     def at_hand(self, index: int, lsn: int) -> bytes | int:
         """A page at a local LSN: its 4,096 bytes, or the remote LSN to fetch it of."""
@@ -118,6 +120,8 @@ class PageReads:
             self._keep(record.lsn, dict(zip(slab_indexes(record, number), pages, strict=True)))
             slabs.append(pages)
             start = end
+        for number in range(first, first + count):
+            self.fetched(slab_indexes(record, number))
         return slabs
 
     def missing(self, lsn: int, pages: int) -> Iterator[tuple[CommitRecord, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,6 +15,7 @@ from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
 from siltstone.store.settings.file import read_settings_file
 from siltstone.store.settings.plugin_options import first_of, validation_errors
 from siltstone.store.settings.sections import Section, Text
+from siltstone.store.settings.unit_types import PositiveTime, Size
 from siltstone.volumes.records.state_rows import SyncDirection
 
 FILE_NAME: Final = "volumes.yaml"
@@ -40,15 +40,20 @@ class ClientSettings(Section):
         description="which way sync moves commits of volumes that are made from now on: disabled, "
         "push, pull or both",
     )
-    interval: Annotated[float, Field(gt=0, le=threading.TIMEOUT_MAX)] | None = Field(
+    interval: PositiveTime | None = Field(
         default=None,
-        description="seconds between two syncs of all volumes in the background; without it there "
+        description="time between two syncs of all volumes in the background; without it there "
         "are none",
     )
     durability: Durability = Field(
         default=Durability.POWER,
         description="power: a commit is on disk when it returns; process: it outlives the end of "
         "the process, and a loss of power may take the last commits, which a push makes safe",
+    )
+    cache: Size | None = Field(
+        default=None,
+        description="the most bytes of pages of each volume that stay in the folder although the "
+        "place has them, in about; without it all of them stay",
     )
     level: Annotated[int, Field(ge=1, le=19)] = Field(
         default=3, description="level of zstd's compression of what is pushed"

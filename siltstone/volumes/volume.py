@@ -11,6 +11,7 @@ from enum import StrEnum
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.volumes.errors import RejectedCommitError, RemoteMismatchError
+from siltstone.volumes.eviction import Eviction
 from siltstone.volumes.fetch import check_log, fetch_records, identify
 from siltstone.volumes.local_commits import LocalCommits
 from siltstone.volumes.pages import PageReads, neighbours
@@ -94,6 +95,7 @@ class ClientParts:
         client: id of the client.
         level: of compression.
         synced: whether commits outlive a loss of power.
+        cache: bytes of pages of each volume that stay here although the place has them.
         storage: opens the place when it is first needed, so that a client works without it.
     """
 
@@ -102,6 +104,7 @@ class ClientParts:
     client: bytes
     level: int
     synced: bool
+    cache: int | None
     storage: Callable[[], ChunkStorage]
 
 
@@ -120,8 +123,13 @@ class Volume:
         log = self._local.rows.config.log
         self.log = log.hex()
         self._log = log
+        self._eviction = Eviction(self._local, parts.partitions, log, parts.cache)
         self._reads = PageReads(
-            local=self._local, partitions=parts.partitions, volume=volume, log=log
+            local=self._local,
+            partitions=parts.partitions,
+            volume=volume,
+            log=log,
+            fetched=self._eviction.note,
         )
         self._pusher = Pusher(
             local=self._local,
@@ -266,6 +274,24 @@ class Volume:
                 if progress is not None:
                     progress(done, total)
             return len(slabs)
+
+    def evict(self, keep: int = 0) -> int:
+        """Let go of pages that the place has; they are fetched again when they are read.
+
+        What no place has stays. What was fetched last stays longest, then what was pushed last.
+
+        Args:
+            keep: bytes of such pages that stay here.
+
+        Returns:
+            How many pages were let go; fewer if a push or a pull came meanwhile.
+
+        Raises:
+            ValueError: ``keep`` is below 0.
+        """
+        if keep < 0:
+            raise ValueError(f"a volume keeps 0 bytes or more, not {keep}")
+        return self._eviction.evict(keep)
 
     def sync(self) -> SyncAction:
         """Push or pull, whichever is due in the direction that is set.

@@ -259,6 +259,13 @@ class VolumeMachine(RuleBasedStateMachine):
         self.volume(name).hydrate()
         assert self.volume(name).hydrate() == 0
 
+    @rule(name=who, keep=st.integers(0, 9))
+    def evict(self, name: str, keep: int) -> None:
+        """Pages that the place has go, and are fetched again."""
+        self.volume(name).evict(keep * 4096)
+        left = self.volume(name).evict(keep * 4096)
+        assert left == 0
+
     @rule(number=st.integers(0, 9))
     def late_create(self, number: int) -> None:
         """A create that nobody waits for any more takes effect, or finds its name taken."""

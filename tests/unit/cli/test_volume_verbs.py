@@ -44,6 +44,9 @@ def test_a_database_is_made_pushed_cloned_and_read(
         {"volume": "v", "pulled": True, "line": "3 r2"}
     ]
     assert command("volume", "hydrate", "v", "--json", *client).values[0]["slabs"] == 1
+    assert command("volume", "evict", "v", "--keep", "4KiB", "--json", *client).values == [
+        {"volume": "v", "pages": 1}
+    ]
     assert command("volume", "recover", "v", "--json", *client).values[0]["recovered"] is False
     (listed,) = command("volume", "ls", "--json", *other).values
     assert (listed["name"], listed["log"], listed["line"]) == ("v", log, "2 r2")

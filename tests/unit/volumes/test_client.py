@@ -67,7 +67,9 @@ def test_a_new_client_needs_a_place(tmp_path: Path) -> None:
     [
         ("place: p\ninterval: .inf", "interval"),
         ("place: p\nsync: sideways", "sync"),
-        ("place: p\ninterval: 0", "interval"),
+        ("place: p\ninterval: 0s", "interval"),
+        ("place: p\ninterval: 30", "interval"),
+        ("place: p\ncache: 5 GB", "cache"),
         ("place: p\nlevel: 20", "level"),
         ("place: p\ndurability: none", "durability"),
         ("place: p\nunknown: 1", "unknown"),
@@ -223,7 +225,7 @@ def test_volumes_are_synced_in_the_background(tmp_path: Path) -> None:
         commit(client.create("v"), 1)
         log = client.volume("v").log
     with (folder / "volumes.yaml").open("a") as file:
-        file.write("interval: 0.01\n")
+        file.write("interval: 10ms\n")
     with volumes.open(folder) as client:
         ended = threading.Event()
         while client.volume("v").info().unpushed:
@@ -245,7 +247,7 @@ def test_a_sync_in_the_background_goes_on_whatever_one_met(tmp_path: Path) -> No
             raise OSError("no room")
         return MemoryChunkStorage(bucket)
 
-    settings = ClientSettings(place="memory", interval=0.01)
+    settings = ClientSettings.model_validate({"place": "memory", "interval": "10ms"})
     with volumes.VolumeClient(tmp_path, settings, opened, SystemEnvironment()) as client:
         commit(client.create("v"), 1)
         assert met.wait(5)
@@ -264,7 +266,7 @@ def test_a_close_waits_for_the_sync_of_one_volume_only(tmp_path: Path) -> None:
         assert goes_on.wait(5)
         return MemoryChunkStorage(bucket)
 
-    settings = ClientSettings(place="memory", interval=0.5)
+    settings = ClientSettings.model_validate({"place": "memory", "interval": "500ms"})
     client = volumes.VolumeClient(tmp_path, settings, opened, SystemEnvironment())
     for name in ("a", "b"):
         commit(client.create(name), 1)
