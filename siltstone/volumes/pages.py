@@ -17,8 +17,15 @@ from siltstone.volumes.object_names import bundle_name
 from siltstone.volumes.partitions import Partitions, VolumePartition
 from siltstone.volumes.place_calls import ReadRange, Steps
 from siltstone.volumes.records.commit_record import CommitRecord
-from siltstone.volumes.records.keys import page_key, read_page_key
-from siltstone.volumes.records.page_row import AVAILABLE, EMPTY, ZEROS, page_row, remote_lsn_of
+from siltstone.volumes.records.keys import read_page_key
+from siltstone.volumes.records.page_row import (
+    AVAILABLE,
+    EMPTY,
+    ZEROS,
+    page_row,
+    pending_row,
+    remote_lsn_of,
+)
 from siltstone.volumes.slabs import place_of_page, read_slab, slab_indexes, slab_range
 
 AHEAD_SLABS_MAX: Final = 8
@@ -151,14 +158,10 @@ class PageReads:
         """
         with self.local.lock:
             batch = self.partitions.batch()
-            for index, page in pages.items():
-                prefix = page_key(self.volume, index, 0)[:20]
-                for key, row in self.partitions.scan(VolumePartition.PAGES, prefix, prefix):
-                    if row[0] not in {AVAILABLE, EMPTY} and remote_lsn_of(row) == remote:
-                        lsn = read_page_key(key)[1]
-                        batch.put(
-                            VolumePartition.PAGES, page_key(self.volume, index, lsn), page_row(page)
-                        )
+            waiting = pending_row(remote)
+            for key in self.partitions.page_keys_with(self.volume, list(pages), waiting):
+                page = pages[read_page_key(key)[0]]
+                batch.put(VolumePartition.PAGES, key, page_row(page))
             self.partitions.write(batch, synced=False)
 
 

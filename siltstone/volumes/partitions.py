@@ -7,7 +7,7 @@ synced makes all batches before it durable too.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from siltstone.core.errors import ClosedError, Outcome, SiltstoneError
 from siltstone.core.open_files import files_max
 from siltstone.metadata.index_errors import translated
 from siltstone.metadata.index_process import check_process, use_process
-from siltstone.volumes.records.keys import page_key, read_page_key
+from siltstone.volumes.records.keys import LSN_MAX, page_key, read_page_key
 
 T = TypeVar("T")
 
@@ -149,6 +149,11 @@ class Partitions:
         except Exception:  # noqa: BLE001 - made once more where failures are told from one another
             return self._translated(lambda: _first_of_page(view, key))
 
+    def page_keys_with(self, volume: bytes, indexes: Sequence[int], row: bytes) -> list[bytes]:
+        """Keys of all versions of these pages whose row is this one."""
+        view = self._view(VolumePartition.PAGES)
+        return self._translated(lambda: _keys_with(view, volume, indexes, row))
+
     def indexes_above(self, volume: bytes, above: int, end: int) -> Iterator[int]:
         """Yield each index of ``(above, end]`` that has a row of any version, in order."""
         rows = self._translated(self._view(VolumePartition.PAGES).iter)
@@ -221,6 +226,25 @@ def _first_of_page(view: rocksdict.Rdict, key: bytes) -> tuple[int, bytes] | Non
     if found[:20] != key[:20]:
         return None
     return read_page_key(found)[1], rows.value()
+
+
+def _keys_with(
+    view: rocksdict.Rdict, volume: bytes, indexes: Sequence[int], row: bytes
+) -> list[bytes]:
+    rows = view.iter()
+    found = []
+    for index in indexes:
+        begin = page_key(volume, index, LSN_MAX)
+        page = begin[:20]
+        rows.seek(begin)
+        while rows.valid():
+            key = rows.key()
+            if key[:20] != page:
+                break
+            if rows.value() == row:
+                found.append(key)
+            rows.next()
+    return found
 
 
 def _open(folder: Path) -> rocksdict.Rdict:
