@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from siltstone.volumes import Volume, VolumeClient, VolumeInfo
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 client_option = click.option(
     "--client",

@@ -56,11 +56,6 @@ def commit_key(volume: bytes, lsn: int) -> bytes:
     return _COMMIT.pack(volume, lsn)
 
 
-def lsn_of(key: bytes) -> int:
-    """LSN of the key of a local commit or of a record."""
-    return int(_COMMIT.unpack(key)[1])
-
-
 def garbage_key(volume: bytes, lsn: int, index: int) -> bytes:
     """Key of a row version that the commit of ``lsn`` hides."""
     return _GARBAGE.pack(volume, lsn, index)

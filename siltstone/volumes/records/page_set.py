@@ -10,8 +10,6 @@ from pyroaring import BitMap
 
 from siltstone.core.errors import CorruptDataError
 
-PageSet = BitMap
-
 
 def encode_pages(pages: BitMap) -> bytes:
     """Encode a set of indexes."""

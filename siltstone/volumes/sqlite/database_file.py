@@ -24,7 +24,6 @@ from siltstone.volumes.records.page_row import PAGE_BYTES
 from siltstone.volumes.volume import Volume
 
 _COUNTER: Final = slice(24, 28)
-_COUNTER_AGAIN: Final = slice(92, 96)
 _PAGE_COUNT: Final = slice(28, 32)
 _NO_COUNTER: Final = bytes(4)
 
