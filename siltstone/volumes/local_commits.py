@@ -157,24 +157,11 @@ class LocalCommits:
         """
         with self.lock:
             self.check_there()
-            newest, watermarks = self.rows.snapshot, self.rows.watermarks
-            if newest.mapping.local < watermarks.pending_sync:
-                raise NeedsRecoveryError(
-                    "a push was interrupted: recover the volume first", volume=self.rows.name
-                )
+            newest = self.rows.snapshot
+            self._check_no_push(newest, self.rows.watermarks)
             if newest.mapping.local < newest.local:
                 self._refuse(newest, records[-1].lsn)
-            batch = self._partitions.batch()
-            lsn = newest.local + 1
-            self._put_pages(batch, merged(records, newest.pages), newest, self._pins)
-            snapshot = Snapshot(
-                local=lsn,
-                mapping=LsnMapping(records[-1].lsn, lsn),
-                pages=records[-1].pages,
-                generation=newest.generation + 1,
-            )
-            self._end_sync(batch, newest, snapshot)
-            return snapshot
+            return self._take_over(newest, merged(records, newest.pages), len(records))
 
     def begin_push(self) -> tuple[Snapshot, int] | None:
         """Note that commits up to the newest are being pushed; return it, and the last of them.
@@ -188,10 +175,7 @@ class LocalCommits:
         with self.lock:
             self.check_there()
             newest, watermarks = self.rows.snapshot, self.rows.watermarks
-            if newest.mapping.local < watermarks.pending_sync:
-                raise NeedsRecoveryError(
-                    "a push was interrupted: recover the volume first", volume=self.rows.name
-                )
+            self._check_no_push(newest, watermarks)
             if newest.mapping.local == newest.local:
                 return None
             batch = self._partitions.batch()
@@ -261,37 +245,15 @@ class LocalCommits:
         """
         with self.lock:
             self.check_there()
-            newest, watermarks = self.rows.snapshot, self.rows.watermarks
-            mapping = newest.mapping
-            if mapping.local < watermarks.pending_sync:
-                raise NeedsRecoveryError(
-                    "a push was interrupted: recover the volume first", volume=self.rows.name
-                )
-            batch = self._partitions.batch()
-            lsn = newest.local + 1
-            self._put_pages(batch, self._restated(newest, records), newest, self._pins)
-            self.rows.delete_commits(batch, mapping.local + 1, newest.local)
-            last = records[-1] if records else None
-            snapshot = Snapshot(
-                local=lsn,
-                mapping=LsnMapping(mapping.remote if last is None else last.lsn, lsn),
-                pages=self._mapped_pages(mapping) if last is None else last.pages,
-                generation=newest.generation + 1,
-            )
-            self._end_sync(batch, newest, snapshot)
-            return snapshot
+            newest = self.rows.snapshot
+            self._check_no_push(newest, self.rows.watermarks)
+            return self._take_over(newest, self._restated(newest, records), len(records))
 
     def _restated(self, newest: Snapshot, records: Sequence[CommitRecord]) -> PageChanges:
-        mapping = newest.mapping
-        pages = self._mapped_pages(mapping)
-        remote = (
-            merged(records, pages) if records else PageChanges(rows={}, pages=pages, kept=pages)
-        )
-        changed, kept = BitMap(), pages
-        for lsn in range(mapping.local + 1, newest.local + 1):
-            commit = self.rows.commit(lsn)
-            changed |= commit.changed
-            kept = min(kept, commit.kept)
+        mapping, log = newest.mapping, self.rows.config.log
+        pages = self.rows.mapped_pages(log, mapping)
+        remote = merged(records, pages)
+        changed, kept = self.rows.changes_after(log, mapping, newest.local)
         changed |= BitMap(self._partitions.indexes_above(self._volume, kept, pages))
         rows = {}
         for index in up_to(changed, remote.kept):
@@ -299,10 +261,26 @@ class LocalCommits:
             rows[index] = EMPTY_ROW if found is None else found[1]
         return PageChanges(rows=rows | dict(remote.rows), pages=remote.pages, kept=remote.kept)
 
-    def _mapped_pages(self, mapping: LsnMapping) -> int:
-        if not mapping.remote:
-            return 0
-        return self.rows.record(self.rows.config.log, mapping.remote).pages
+    def _take_over(self, newest: Snapshot, changes: PageChanges, count: int) -> Snapshot:
+        """Make the pages of so many more remote commits the next local LSN, and map it to them."""
+        batch = self._partitions.batch()
+        self._put_pages(batch, changes, newest, self._pins)
+        self.rows.delete_commits(batch, newest.mapping.local + 1, newest.local)
+        lsn = newest.local + 1
+        snapshot = Snapshot(
+            local=lsn,
+            mapping=LsnMapping(newest.mapping.remote + count, lsn),
+            pages=changes.pages,
+            generation=newest.generation + 1,
+        )
+        self._end_sync(batch, newest, snapshot)
+        return snapshot
+
+    def _check_no_push(self, newest: Snapshot, watermarks: Watermarks) -> None:
+        if newest.mapping.local < watermarks.pending_sync:
+            raise NeedsRecoveryError(
+                "a push was interrupted: recover the volume first", volume=self.rows.name
+            )
 
     def check_there(self) -> None:
         """Raise ``VolumeNotFoundError`` if the volume was dropped."""

@@ -109,7 +109,7 @@ class Pusher:
     def _send(self, snapshot: Snapshot, end: int) -> Steps[Snapshot]:
         """Upload the pages of commits up to ``end``, then create their record."""
         pages = self.local.rows.commit(end).pages
-        changed, kept = self._changes(snapshot, end)
+        changed, kept = self.local.rows.changes_after(self.log, snapshot.mapping, end)
         changed = up_to(changed, pages)
         writer = BundleWriter(self.level)
         folder = str(self.partitions.folder.parent)  # A system's own may be in memory.
@@ -198,18 +198,6 @@ class Pusher:
             return self.local.finish_push(self.log, push, found)
         self.local.reject_push()
         raise self._rejected(push.target)
-
-    def _changes(self, snapshot: Snapshot, end: int) -> tuple[BitMap, int]:
-        """Pages that commits up to ``end`` changed, and how many they let be throughout."""
-        rows = self.local.rows
-        remote = snapshot.mapping.remote
-        kept = rows.record(self.log, remote).pages if remote else 0
-        changed = BitMap()
-        for lsn in range(snapshot.mapping.local + 1, end + 1):
-            commit = rows.commit(lsn)
-            changed |= commit.changed
-            kept = min(kept, commit.kept)
-        return changed, kept
 
     def _stored(self, changed: BitMap, end: int) -> Iterator[tuple[int, bytes]]:
         """Yield those of the changed pages that are not zeros, as they are at ``end``."""

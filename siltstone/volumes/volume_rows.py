@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyroaring import BitMap
+
 from siltstone.core.errors import CorruptDataError
 from siltstone.volumes.partitions import Partitions, RowBatch, VolumePartition
 from siltstone.volumes.records.commit_record import CommitRecord, decode_record
 from siltstone.volumes.records.keys import commit_key, volume_key
 from siltstone.volumes.records.state_rows import (
     CommitRow,
+    Mapping,
     PendingPush,
     Snapshot,
     VolumeConfig,
@@ -98,6 +101,24 @@ class VolumeRows:
         if value is None:
             raise CorruptDataError("commit is missing", where=where)
         return decode_commit(value, where=where)
+
+    def mapped_pages(self, log: bytes, mapping: Mapping) -> int:
+        """How many pages the volume has at a mapping."""
+        return self.record(log, mapping.remote).pages if mapping.remote else 0
+
+    def changes_after(self, log: bytes, mapping: Mapping, end: int) -> tuple[BitMap, int]:
+        """What local commits after a mapping did, up to the LSN ``end``.
+
+        Returns:
+            Indexes of the pages that they wrote or zeroed, and how many of those at the mapping
+            stayed throughout.
+        """
+        changed, kept = BitMap(), self.mapped_pages(log, mapping)
+        for lsn in range(mapping.local + 1, end + 1):
+            commit = self.commit(lsn)
+            changed |= commit.changed
+            kept = min(kept, commit.kept)
+        return changed, kept
 
     def encoded_record(self, log: bytes, lsn: int) -> bytes | None:
         """The bytes of a record of a log that is known here, or ``None``."""

@@ -14,8 +14,8 @@ from siltstone.volumes import Volume, VolumeClient, VolumeNotFoundError
 from siltstone.volumes.pages import PageReads
 from siltstone.volumes.partitions import VolumePartition
 from siltstone.volumes.place_calls import CreateBundle, CreateRecord, PlaceCall
-from siltstone.volumes.push import Pusher
 from siltstone.volumes.settings import ClientSettings, Durability
+from siltstone.volumes.volume_rows import VolumeRows
 from tests.support.volumes.counted_place import CountedPlace
 from tests.support.volumes.page_model import PAGE_BYTES
 
@@ -58,14 +58,14 @@ def rows_of(client: VolumeClient, volume: Volume) -> list[bytes]:
 def test_a_push_does_not_publish_zeros_for_pages_that_are_dropped_meanwhile(
     client: VolumeClient, volume: Volume, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changes = Pusher._changes
+    changes = VolumeRows.changes_after
 
-    def dropped_then(self: Pusher, *args: Any) -> Any:
+    def dropped_then(self: VolumeRows, *args: Any) -> Any:
         found = changes(self, *args)
         client.drop("v")
         return found
 
-    monkeypatch.setattr(Pusher, "_changes", dropped_then)
+    monkeypatch.setattr(VolumeRows, "changes_after", dropped_then)
     with pytest.raises(VolumeNotFoundError):
         volume.push()
     assert not [key for key in bucket.keys if b"/commits/" in key]
