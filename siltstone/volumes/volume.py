@@ -19,6 +19,7 @@ from siltstone.volumes.partitions import Partitions
 from siltstone.volumes.place_calls import Steps, T, run
 from siltstone.volumes.push import Pusher
 from siltstone.volumes.reader import VolumeReader, VolumeWriter
+from siltstone.volumes.records.commit_record import CommitRecord
 from siltstone.volumes.records.state_rows import (
     Snapshot,
     SyncDirection,
@@ -322,11 +323,7 @@ class Volume:
         count = yield from self.fetch_steps()
         if not count:
             return False
-        rows = self._local.rows
-        remote = rows.snapshot.mapping.remote
-        self._local.accept(
-            [rows.record(self._log, lsn) for lsn in range(remote + 1, remote + count + 1)]
-        )
+        self._local.accept(self._news(count))
         return True
 
     def push_steps(self) -> Steps[bool]:
@@ -348,11 +345,7 @@ class Volume:
         with suppress(RejectedCommitError):
             yield from self.recover_steps()
         count = yield from self.fetch_steps()
-        rows = self._local.rows
-        remote = rows.snapshot.mapping.remote
-        return self._local.reset(
-            [rows.record(self._log, lsn) for lsn in range(remote + 1, remote + count + 1)]
-        )
+        return self._local.reset(self._news(count))
 
     def sync_steps(self) -> Steps[SyncAction]:
         """The calls of ``sync``."""
@@ -360,14 +353,18 @@ class Volume:
         direction = info.sync
         if direction is SyncDirection.DISABLED or info.status is not VolumeStatus.OK:
             return SyncAction.SKIPPED
-        yield from self.recover_steps()
-        if direction.pulls and (yield from self.fetch_steps()):
-            yield from self.pull_steps()
+        if direction.pulls and (yield from self.pull_steps()):
             return SyncAction.PULLED
         if direction.pushes and self.info().unpushed:
             yield from self.push_steps()
             return SyncAction.PUSHED
         return SyncAction.NOTHING
+
+    def _news(self, count: int) -> list[CommitRecord]:
+        """The first so many records after the mapping, which are known here."""
+        rows = self._local.rows
+        first = rows.snapshot.mapping.remote + 1
+        return [rows.record(self._log, lsn) for lsn in range(first, first + count)]
 
     def _check_place(self) -> Steps[None]:
         """Check once an opening that place and log are those that the volume was synced with."""

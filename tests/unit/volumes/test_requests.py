@@ -11,7 +11,7 @@ import pytest
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.core.environment import SystemEnvironment
-from siltstone.volumes import Volume, VolumeClient
+from siltstone.volumes import SyncAction, Volume, VolumeClient
 from siltstone.volumes.settings import ClientSettings, Durability
 from tests.support.volumes.counted_place import CountedPlace
 
@@ -86,6 +86,16 @@ def test_a_pull_of_a_thousand_commits_is_34_requests_and_no_page(pair: Pair) -> 
 def test_a_poll_without_news_is_one_request(pair: Pair) -> None:
     assert not pair.second.pull()
     assert pair.asked(1) == ["read_into"]
+
+
+def test_a_sync_asks_for_news_once(pair: Pair) -> None:
+    assert pair.second.sync() is SyncAction.NOTHING
+    assert pair.asked(1) == ["read_into"]
+    pair.forget()
+    commit(pair.first, 1)
+    pair.first.push()
+    assert pair.second.sync() is SyncAction.PULLED
+    assert pair.asked(1) == ["read_into", "list"]
 
 
 @pytest.mark.parametrize("missing", [1, 2, 31, 32, 33, 64, 65])
