@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Generic, Self, SupportsIndex, TypeVar
+from typing import Generic, SupportsIndex, TypeVar
 
+from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.constants import Buffer
 from siltstone.core.environment import Environment, Pool, SystemEnvironment, own_pool
 from siltstone.core.storage.late_work import finish
@@ -52,7 +52,7 @@ class _Threads:
         return found[0]
 
 
-class _AsyncPages(Generic[R]):
+class _AsyncPages(AsyncClosing, Generic[R]):
     """What readers and writers have in common. An async context manager."""
 
     def __init__(self, threads: _Threads, pages: R) -> None:
@@ -76,19 +76,6 @@ class _AsyncPages(Generic[R]):
     async def close(self) -> None:
         """Let go of the snapshot. Idempotent."""
         await self._threads.run(self._pages.close)
-
-    async def __aenter__(self) -> Self:
-        """Return it."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close."""
-        await self.close()
 
 
 class AsyncVolumeReader(_AsyncPages[VolumeReader]):
@@ -177,7 +164,7 @@ class AsyncVolume:
         return await self._threads.run(self._volume.sync)
 
 
-class AsyncVolumeClient:
+class AsyncVolumeClient(AsyncClosing):
     """See ``VolumeClient``; made by ``open_async``. An async context manager.
 
     Args:
@@ -220,19 +207,6 @@ class AsyncVolumeClient:
         """Wait for the sync in the background, and close. Idempotent."""
         await self._threads.run(self._client.close)
         self._environment.close()
-
-    async def __aenter__(self) -> Self:
-        """Return the client."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close."""
-        await self.close()
 
     async def _made(self, call: Callable[[], Volume]) -> AsyncVolume:
         return AsyncVolume(self._threads, await self._threads.run(call))

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.closed_on_exit import Closing
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import ClosedError, SettingsError, SiltstoneError
 from siltstone.store.admin.place_settings import find_place, open_place
@@ -53,7 +53,7 @@ class VolumeSync:
     error: SiltstoneError | None = None
 
 
-class VolumeClient:
+class VolumeClient(Closing):
     """Volumes in a folder of this machine. Thread-safe; a context manager. Made by ``open``.
 
     Only one process can have the folder open. The place is asked when a verb first needs it, so
@@ -243,19 +243,6 @@ class VolumeClient:
                 if self._storage is not None:
                     self._storage.close()
             self._environment.close()
-
-    def __enter__(self) -> Self:
-        """Return the client."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _add(self, name: str, log: bytes, sync: SyncDirection | str | None) -> Volume:
         check_name(name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self, SupportsIndex
+from typing import SupportsIndex
 
+from siltstone.core.closed_on_exit import Closing
 from siltstone.core.constants import Buffer
 from siltstone.core.errors import ClosedError
 from siltstone.core.whole_number import whole_number
@@ -19,7 +19,7 @@ from siltstone.volumes.records.state_rows import Snapshot
 Runner = Callable[[Steps[bytes]], bytes]
 
 
-class VolumeReader:
+class VolumeReader(Closing):
     """Reads the pages of a volume as they were when the reader was made. A context manager.
 
     Whatever is committed, pulled, pushed or fetched meanwhile, it reads the same. Not thread-safe.
@@ -73,19 +73,6 @@ class VolumeReader:
         if not self._closed:
             self._closed = True
             self._local.unpin(self.snapshot)
-
-    def __enter__(self) -> Self:
-        """Return the reader."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _check_open(self) -> None:
         if self._closed:
