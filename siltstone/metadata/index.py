@@ -314,6 +314,14 @@ def checkpoint_position(folder: Path) -> Position | None:
         database.close()
 
 
+def bound_files(options: rocksdict.Options) -> None:
+    """Bound the files that a database has open, and the log that the library keeps of itself."""
+    limit = files_max()
+    options.set_max_open_files(-1 if limit is None else limit // _OPEN_FILES_SHARE)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(MIB)
+
+
 def _open_database(
     folder: Path, cache_bytes: int, write_buffer_bytes: int, *, counted: bool
 ) -> rocksdict.Rdict:
@@ -329,16 +337,13 @@ def _open_database(
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(write_buffer_bytes)
     options.set_max_write_buffer_number(4)
-    limit = files_max()
-    options.set_max_open_files(-1 if limit is None else limit // _OPEN_FILES_SHARE)
+    bound_files(options)
     options.set_target_file_size_base(_FILE_BYTES)
     # The event loop writes: it must not be slowed down before compaction is hopelessly late.
     options.set_level_zero_slowdown_writes_trigger(40)
     options.set_level_zero_stop_writes_trigger(80)
     # A checkpoint copies and uploads it whole, and it grows with every file that comes or goes.
     options.set_max_manifest_file_size(MIB)
-    options.set_keep_log_file_num(2)
-    options.set_max_log_file_size(MIB)
     return rocksdict.Rdict(str(folder), options)
 
 

@@ -17,7 +17,7 @@ import rocksdict
 
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ClosedError, Outcome, SiltstoneError
-from siltstone.core.open_files import files_max
+from siltstone.metadata.index import bound_files
 from siltstone.metadata.index_errors import translated
 from siltstone.metadata.index_process import check_process, use_process
 from siltstone.volumes.records.keys import LSN_MAX, page_key, read_page_key
@@ -37,8 +37,6 @@ class VolumePartition(StrEnum):
 
 _CACHE_BYTES = 64 * MIB
 _WRITE_BUFFER_BYTES = 32 * MIB
-_OPEN_FILES_SHARE = 8
-"""Of the files that this process may have open, a client has an eighth at most."""
 
 _WHAT = "client's folder"
 
@@ -252,10 +250,7 @@ def _open(folder: Path) -> rocksdict.Rdict:
     options = _options()
     options.create_if_missing(True)
     options.create_missing_column_families(True)
-    limit = files_max()
-    options.set_max_open_files(-1 if limit is None else limit // _OPEN_FILES_SHARE)
-    options.set_keep_log_file_num(2)
-    options.set_max_log_file_size(MIB)
+    bound_files(options)
     cache = rocksdict.Cache(_CACHE_BYTES)
     families = {}
     for name in VolumePartition:

@@ -16,6 +16,7 @@ from siltstone.store.settings.file import read_settings_file
 from siltstone.store.settings.plugin_options import first_of, validation_errors
 from siltstone.store.settings.sections import Section, Text
 from siltstone.store.settings.unit_types import PositiveTime, Size
+from siltstone.store.site import write_durably
 from siltstone.volumes.records.state_rows import SyncDirection
 
 FILE_NAME: Final = "volumes.yaml"
@@ -83,10 +84,8 @@ def write_settings(folder: Path, place: str) -> ClientSettings:
     draft = folder / f"{FILE_NAME}.draft"
     try:
         make_folder(calls, str(folder))
-        with draft.open("w", encoding="utf-8") as file:
-            yaml.safe_dump({"place": place}, file)
-            file.flush()
-            os.fsync(file.fileno())
+        draft.unlink(missing_ok=True)  # of a client that died
+        write_durably(draft, yaml.safe_dump({"place": place}))
         draft.rename(folder / FILE_NAME)
         sync_folder(calls, str(folder))
     except OSError as error:
