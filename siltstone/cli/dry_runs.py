@@ -57,7 +57,7 @@ def tell_key_removal(table: Table, key: bytes, *, as_json: bool) -> None:
 def tell_range_removal(
     table: Table,
     first: bytes,
-    behind: bytes | None,
+    after: bytes | None,
     expected: Mapping[bytes, int | None],
     *,
     as_json: bool,
@@ -75,7 +75,7 @@ def tell_range_removal(
         if current != version:
             condition = VersionIs(table=table.name, key=key, version=version)
             raise ConditionFailedError(condition=condition, current=current)
-    count = sum(1 for _ in table.scan(first, behind))
+    count = sum(1 for _ in table.scan(first, after))
     if as_json:
         print_json({"would_remove_keys": count})
     else:

@@ -242,15 +242,13 @@ def clear(
         raise click.UsageError("give --start, --end or both, or --all")
     check_no_keyspace([name])
     first = raw_bytes(start or "", as_base64=as_base64)
-    behind = None if end is None else raw_bytes(end, as_base64=as_base64)
+    after = None if end is None else raw_bytes(end, as_base64=as_base64)
     expected = _expected(expect, as_base64=as_base64)
     with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
         if dry_run:
-            tell_range_removal(store.table(name), first, behind, expected, as_json=as_json)
+            tell_range_removal(store.table(name), first, after, expected, as_json=as_json)
             return
-        version = store.table(name, force=is_forced()).remove_range(
-            first, behind, expected=expected
-        )
+        version = store.table(name, force=is_forced()).remove_range(first, after, expected=expected)
     if as_json:
         print_json({"table": name, "version": version})
 
@@ -314,11 +312,11 @@ def scan(
 ) -> None:
     """Write the entries of the table NAME in the order of their keys: key, tab, value."""
     first = raw_bytes(start, as_base64=as_base64)
-    behind = None if end is None else raw_bytes(end, as_base64=as_base64)
+    after = None if end is None else raw_bytes(end, as_base64=as_base64)
     with session.open_reader() as store:
         source = store.table(name)
         shown = source if ttl_s is None else source.snapshot(ttl_s)
-        entries = shown.scan(first, behind, reverse=reverse)
+        entries = shown.scan(first, after, reverse=reverse)
         for key, found in islice(entries, limit):
             if as_json:
                 fields = {**bytes_fields("key", key), **bytes_fields("value", found.value)}

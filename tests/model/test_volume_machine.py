@@ -268,7 +268,7 @@ class VolumeMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 9))
     def late_create(self, number: int) -> None:
-        """A create that nobody waits for any more takes effect, or finds its name taken."""
+        """A create that no client waits for any more takes effect, or finds its name taken."""
         self.world.let_one_through(number)
         self.note_records(None)
 

@@ -15,9 +15,9 @@ D. If by this record, the mapping becomes (this remote LSN, the *noted* end). If
    the push is rejected and its note goes. If by a mark, the mapping's remote LSN becomes that of
    the mark, the note goes, and the push continues with B: its bundle has to be newer than the mark.
 
-A push without a note has sent nothing to the log: whoever finds one may continue with B, or forget
-it. A push with a note ends by C and D alone, and pulls and resets wait for that. Records are never
-deleted: a name that is free again would be taken a second time.
+A push without a note has sent nothing to the log: a client that finds one may go on with B, or
+forget it. A push with a note ends by C and D alone, and pulls and resets wait for that. Records are
+never deleted: a name that is free again would be taken a second time.
 
 What is atomic here: one batch, one create, one read. A fetch is one step, since a log only grows.
 A local commit is one unit, and no two have the same pages: who publishes publishes all before it.

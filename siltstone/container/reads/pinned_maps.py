@@ -95,13 +95,13 @@ class PinVerbs:
         reading = await self._later()
         if not wanted(reading):
             return None
-        async with self.pinned(reading, ttl_s) as (made, behind):
+        async with self.pinned(reading, ttl_s) as (made, pinned):
             return PinnedMaps(
                 container=self._container,
                 lineage=made.pin.lineage,
                 version=made.pin.version,
                 pin=made.name,
-                maps=await _maps(behind, wanted),
+                maps=await _maps(pinned, wanted),
             )
 
     @asynccontextmanager
@@ -116,8 +116,8 @@ class PinVerbs:
         if not wanted(reading):
             yield ()
             return
-        async with self.pinned(reading, ttl_s) as (made, behind):
-            maps = await _maps(behind, wanted)
+        async with self.pinned(reading, ttl_s) as (made, pinned):
+            maps = await _maps(pinned, wanted)
         try:
             yield maps
         finally:
