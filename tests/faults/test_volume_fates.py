@@ -15,7 +15,7 @@ from pathlib import Path
 
 from siltstone.core.errors import ChunkError, OutcomeUnknownError
 from siltstone.volumes import RejectedCommitError, Volume
-from tests.support.volumes.page_model import Pages, do, seen
+from tests.support.volumes.page_model import Pages, commit, pages_of
 from tests.support.volumes.synced_world import DiedError, Fate, SyncedWorld
 
 KINDS = ("dies before", "dies after", "refused", "lost", "late", "never")
@@ -61,10 +61,10 @@ def play(folder: Path, case: Case) -> None:
     world = SyncedWorld(folder)
     client, other = world.open("a"), world.open("b")
     volume = client.create("v")
-    base = commit(volume, Pages(), BASE)
+    base = committed(volume, Pages(), BASE)
     volume.push()
     rival = other.clone("v", volume.log)
-    mine = commit(volume, base, MINE)
+    mine = committed(volume, base, MINE)
     try:
         world.run(volume.push_steps(), case.fate)
     except DiedError:
@@ -73,10 +73,10 @@ def play(folder: Path, case: Case) -> None:
         volume = client.volume("v")
     except (ChunkError, OutcomeUnknownError):
         pass
-    assert pages_of(volume) == mine, case
+    assert pages_of(volume, 70) == mine, case
     if case.moment == "before the rival":
         let_all_through(world)
-    rivals = commit(rival, base, RIVAL)
+    rivals = committed(rival, base, RIVAL)
     is_first = case.rival and is_published(rival)
     if case.moment == "after the rival":
         let_all_through(world)
@@ -101,11 +101,11 @@ def compare(world: SyncedWorld, volume: Volume, rival: Volume, expected: Pages, 
     """Everybody has what the second record says, also who comes new."""
     for each in (volume, rival):
         each.reset()
-        assert pages_of(each) == expected, case
+        assert pages_of(each, 70) == expected, case
         assert each.info().remote == 2, case
         assert not each.push(), case
     with world.open("c") as new:
-        assert pages_of(new.clone("v", volume.log)) == expected, case
+        assert pages_of(new.clone("v", volume.log), 70) == expected, case
 
 
 def let_all_through(world: SyncedWorld) -> None:
@@ -113,13 +113,6 @@ def let_all_through(world: SyncedWorld) -> None:
         pass
 
 
-def commit(volume: Volume, pages: Pages, operations: list[tuple[str, int, int]]) -> Pages:
-    with volume.writer() as writer:
-        do(writer, operations)
-        writer.commit()
+def committed(volume: Volume, pages: Pages, operations: list[tuple[str, int, int]]) -> Pages:
+    commit(volume, *operations)
     return pages.written(operations)
-
-
-def pages_of(volume: Volume) -> Pages:
-    with volume.reader() as reader:
-        return seen(reader, 70)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from siltstone.volumes import Volume
 from siltstone.volumes.reader import VolumeReader, VolumeWriter
 
 PAGE_BYTES = 4096
+
+Operation = tuple[str, int, int]
+"""``("write", index, byte)`` or ``("truncate", count, 0)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +21,7 @@ class Pages:
     count: int = 0
     content: tuple[tuple[int, int], ...] = ()
 
-    def written(self, operations: Iterable[tuple[str, int, int]]) -> Pages:
+    def written(self, operations: Iterable[Operation]) -> Pages:
         """What it holds after ``("write", index, byte)`` and ``("truncate", count, 0)``."""
         count, content = self.count, dict(self.content)
         for verb, number, byte in operations:
@@ -31,7 +35,7 @@ class Pages:
         return Pages(count, tuple(kept))
 
 
-def do(writer: VolumeWriter, operations: Iterable[tuple[str, int, int]]) -> None:
+def do(writer: VolumeWriter, operations: Iterable[Operation]) -> None:
     """Do the same by a writer."""
     for verb, number, byte in operations:
         if verb == "write":
@@ -49,3 +53,24 @@ def seen(reader: VolumeReader, beyond: int) -> Pages:
         if page[0]:
             content.append((index, page[0]))
     return Pages(reader.page_count, tuple(content))
+
+
+def commit(volume: Volume, *operations: Operation) -> None:
+    """Make one commit of operations."""
+    with volume.writer() as writer:
+        do(writer, operations)
+        writer.commit()
+
+
+def commit_pages(volume: Volume, pages: Mapping[int, bytes]) -> None:
+    """Make one commit of pages by their indexes."""
+    with volume.writer() as writer:
+        for index, page in pages.items():
+            writer.write(index, page)
+        writer.commit()
+
+
+def pages_of(volume: Volume, beyond: int) -> Pages:
+    """What the newest snapshot holds; see ``seen``."""
+    with volume.reader() as reader:
+        return seen(reader, beyond)

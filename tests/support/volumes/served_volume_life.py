@@ -23,7 +23,7 @@ from siltstone.volumes import (
     VolumeStatus,
 )
 from siltstone.volumes.settings import ClientSettings, Durability
-from tests.support.volumes.page_model import Pages, do, seen
+from tests.support.volumes.page_model import Pages, commit, pages_of
 
 SETTINGS = ClientSettings(place="a service", durability=Durability.PROCESS)
 
@@ -47,17 +47,17 @@ def served_volume_life(service: ChunkService, folder: Path) -> None:
         pages = _commit(mine, Pages(), [("write", index, 1) for index in range(1, 140)])
         assert mine.push()
         others = second.clone("v", mine.log)
-        assert _seen(others) == pages
+        assert pages_of(others, 3) == pages
         pages = _commit(others, pages, [("truncate", 70, 0), ("write", 100, 2)])
         assert others.push()
         assert mine.pull()
-        assert _seen(mine) == pages
+        assert pages_of(mine, 3) == pages
         pages = _race(mine, others, pages)
         for number in range(35):
             pages = _commit(others, pages, [("write", 1 + number, 3)])
             assert others.push()
         assert mine.pull()
-        assert _seen(mine) == _seen(others) == pages
+        assert pages_of(mine, 3) == pages_of(others, 3) == pages
         assert mine.info().remote == others.info().remote == 38
     _reopened(service, folder, mine.log, pages)
 
@@ -73,7 +73,7 @@ def _race(mine: Volume, others: Volume, pages: Pages) -> Pages:
     with pytest.raises(ConflictError):
         others.pull()
     others.reset()
-    assert _seen(others) == won
+    assert pages_of(others, 3) == won
     return won
 
 
@@ -81,14 +81,14 @@ def _reopened(service: ChunkService, folder: Path, log: str, pages: Pages) -> No
     """Another process goes on, and notices what is gone."""
     with client_of(service, folder / "a") as client, client_of(service, folder / "c") as new:
         assert client.volume("v").sync().value == "nothing"
-        assert _seen(client.volume("v")) == pages
+        assert pages_of(client.volume("v"), 3) == pages
         cold = new.clone("v", log)
         storage = service.open()
         for name in [each.name for each in storage.list("volumes/")]:
             if "/bundles/" in name:
                 storage.delete(name)
         with pytest.raises(LostDataError):
-            _seen(cold)
+            pages_of(cold, 3)
         newest = next(iter(storage.list(f"volumes/{log}/commits/"))).name
         storage.delete(newest)
         storage.close()
@@ -97,12 +97,5 @@ def _reopened(service: ChunkService, folder: Path, log: str, pages: Pages) -> No
 
 
 def _commit(volume: Volume, pages: Pages, operations: Operations) -> Pages:
-    with volume.writer() as writer:
-        do(writer, operations)
-        writer.commit()
+    commit(volume, *operations)
     return pages.written(operations)
-
-
-def _seen(volume: Volume) -> Pages:
-    with volume.reader() as reader:
-        return seen(reader, 3)

@@ -13,7 +13,7 @@ from siltstone.core.environment import SystemEnvironment
 from siltstone.volumes import Volume, VolumeClient, eviction
 from siltstone.volumes.settings import ClientSettings, Durability
 from tests.support.volumes.counted_place import CountedPlace
-from tests.support.volumes.page_model import PAGE_BYTES
+from tests.support.volumes.page_model import PAGE_BYTES, commit_pages
 
 CHANCE = Random(3)
 PAGES = [CHANCE.randbytes(PAGE_BYTES) for _ in range(300)]
@@ -53,16 +53,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def volume(place: Place) -> Volume:
     """One with 300 pages that the place has."""
     made = place.client("a").create("v")
-    commit(made, dict(enumerate(PAGES, 1)))
+    commit_pages(made, dict(enumerate(PAGES, 1)))
     made.push()
     return made
-
-
-def commit(volume: Volume, pages: dict[int, bytes]) -> None:
-    with volume.writer() as writer:
-        for index, page in pages.items():
-            writer.write(index, page)
-        writer.commit()
 
 
 def is_whole(volume: Volume, expected: list[bytes]) -> bool:
@@ -81,7 +74,7 @@ def test_all_that_the_place_has_goes_and_comes_back(place: Place, volume: Volume
 
 
 def test_what_no_place_has_stays(place: Place, volume: Volume) -> None:
-    commit(volume, {2: PAGES[0], 301: PAGES[1]})
+    commit_pages(volume, {2: PAGES[0], 301: PAGES[1]})
     assert volume.evict() == 300, "the pushed version of page 2, too"
     place.storage.is_cut_off = True
     with volume.reader() as reader:
@@ -94,7 +87,7 @@ def test_what_no_place_has_stays(place: Place, volume: Volume) -> None:
 
 def test_a_reader_of_an_older_snapshot_is_not_touched(place: Place, volume: Volume) -> None:
     with volume.reader() as reader:
-        commit(volume, {5: PAGES[9]})
+        commit_pages(volume, {5: PAGES[9]})
         volume.push()
         assert volume.evict() == 300
         place.storage.is_cut_off = True
@@ -138,7 +131,7 @@ def test_a_push_meanwhile_ends_it(volume: Volume, monkeypatch: pytest.MonkeyPatc
         found = look(at, index, lsn)
         if len(seen) == 10:
             for each in (200, 201):
-                commit(volume, {each: PAGES[0]})
+                commit_pages(volume, {each: PAGES[0]})
             volume.push()
         return found
 
@@ -152,7 +145,7 @@ def test_a_cache_keeps_what_was_fetched_last(place: Place) -> None:
     volume = place.client("a").create("v")
     content = [CHANCE.randbytes(PAGE_BYTES) for _ in range(6_000)]
     for begin in range(0, 6_000, 1_000):
-        commit(volume, dict(enumerate(content[begin : begin + 1_000], begin + 1)))
+        commit_pages(volume, dict(enumerate(content[begin : begin + 1_000], begin + 1)))
     volume.push()
     other = place.client("b", cache=8 * MIB).clone("v", volume.log)
     assert is_whole(other, content)

@@ -9,7 +9,7 @@ import pytest
 
 from siltstone.core.errors import ChunkError
 from siltstone.volumes import ConflictError, Volume
-from tests.support.volumes.page_model import Pages, do, seen
+from tests.support.volumes.page_model import Pages, commit, pages_of
 from tests.support.volumes.synced_world import DiedError, Fate, SyncedWorld
 
 
@@ -41,17 +41,6 @@ def given(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Given]:
     made.other.close()
 
 
-def commit(volume: Volume, *operations: tuple[str, int, int]) -> None:
-    with volume.writer() as writer:
-        do(writer, operations)
-        writer.commit()
-
-
-def pages_of(volume: Volume) -> Pages:
-    with volume.reader() as reader:
-        return seen(reader, 3)
-
-
 def newest(volume: Volume) -> int:
     """The newest record that the place has."""
     volume.fetch()
@@ -61,7 +50,7 @@ def newest(volume: Volume) -> int:
 def test_a_reset_gives_its_commit_up(given: Given) -> None:
     assert not given.volume.info().is_pending
     given.volume.reset()
-    assert pages_of(given.volume) == Pages(1, ((1, 1),))
+    assert pages_of(given.volume, 3) == Pages(1, ((1, 1),))
     assert newest(given.rival) == 1
 
 
@@ -71,7 +60,7 @@ def test_a_pull_publishes_nothing(given: Given) -> None:
     with pytest.raises(ConflictError):
         given.volume.pull()
     assert newest(given.rival) == 2
-    assert pages_of(given.volume) == Pages(1, ((1, 2),))
+    assert pages_of(given.volume, 3) == Pages(1, ((1, 2),))
 
 
 def test_the_next_push_has_later_commits_too_in_one_record(given: Given) -> None:
@@ -79,4 +68,4 @@ def test_the_next_push_has_later_commits_too_in_one_record(given: Given) -> None
     assert given.volume.push()
     assert given.volume.info().line == "3 r2"
     assert given.rival.pull()
-    assert pages_of(given.rival) == Pages(2, ((1, 2), (2, 3)))
+    assert pages_of(given.rival, 3) == Pages(2, ((1, 2), (2, 3)))

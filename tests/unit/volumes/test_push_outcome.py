@@ -12,7 +12,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, Outcome, OutcomeUnknownError
 from siltstone.volumes import Volume
 from siltstone.volumes.place_calls import CreateRecord, ReadObject
-from tests.support.volumes.page_model import do
+from tests.support.volumes.page_model import commit
 from tests.support.volumes.synced_world import SyncedWorld, unanswered
 
 
@@ -20,16 +20,10 @@ from tests.support.volumes.synced_world import SyncedWorld, unanswered
 def volume(tmp_path: Path) -> Iterator[Volume]:
     with SyncedWorld(tmp_path).open("a") as client:
         volume = client.create("v")
-        commit(volume, 1)
+        commit(volume, ("write", 1, 1))
         volume.push()
-        commit(volume, 2)
+        commit(volume, ("write", 1, 2))
         yield volume
-
-
-def commit(volume: Volume, byte: int) -> None:
-    with volume.writer() as writer:
-        do(writer, [("write", 1, byte)])
-        writer.commit()
 
 
 class Answers:

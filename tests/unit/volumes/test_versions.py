@@ -14,7 +14,7 @@ from siltstone.volumes.partitions import VolumePartition
 from siltstone.volumes.records.keys import read_page_key
 from siltstone.volumes.settings import ClientSettings, Durability
 from tests.support.volumes.counted_place import CountedPlace
-from tests.support.volumes.page_model import PAGE_BYTES, Pages, do, seen
+from tests.support.volumes.page_model import PAGE_BYTES, Pages, commit, pages_of, seen
 
 OLD = [("write", 3, 2), ("write", 5, 1)]
 
@@ -35,17 +35,6 @@ def client_of(folder: Path, place: CountedPlace) -> VolumeClient:
     return VolumeClient(folder, settings, lambda: place, SystemEnvironment())
 
 
-def commit(volume: Volume, *operations: tuple[str, int, int]) -> None:
-    with volume.writer() as writer:
-        do(writer, operations)
-        writer.commit()
-
-
-def pages_of(volume: Volume) -> Pages:
-    with volume.reader() as reader:
-        return seen(reader, 8)
-
-
 def versions(volume: Volume, index: int) -> list[int]:
     """Local LSNs of the versions of a page that are kept, the newest first."""
     rows = volume._local.rows
@@ -61,12 +50,12 @@ def test_a_page_that_was_cut_off_twice_stays_zeros_when_readers_end(volume: Volu
     second = volume.reader()
     commit(volume, ("truncate", 2, 0))
     commit(volume, ("truncate", 5, 0))
-    assert pages_of(volume) == Pages(5)
+    assert pages_of(volume, 8) == Pages(5)
     second.close()
-    assert pages_of(volume) == Pages(5)
+    assert pages_of(volume, 8) == Pages(5)
     assert seen(first, 8) == Pages(5, ((3, 2), (5, 1)))
     first.close()
-    assert pages_of(volume) == Pages(5)
+    assert pages_of(volume, 8) == Pages(5)
 
 
 def test_what_no_snapshot_needs_is_gone_at_once(volume: Volume) -> None:
@@ -125,13 +114,13 @@ def test_what_the_place_has_is_kept_until_the_next_push(volume: Volume) -> None:
 def test_a_reset_brings_the_pages_of_the_place_back(volume: Volume) -> None:
     commit(volume, *OLD)
     volume.push()
-    pushed = pages_of(volume)
+    pushed = pages_of(volume, 8)
     commit(volume, ("write", 3, 7), ("truncate", 3, 0))
     commit(volume, ("write", 8, 7))
     with volume.reader() as reader:
         given_up = seen(reader, 8)
         volume.reset()
-        assert pages_of(volume) == pushed
+        assert pages_of(volume, 8) == pushed
         assert seen(reader, 8) == given_up
-    assert pages_of(volume) == pushed
+    assert pages_of(volume, 8) == pushed
     assert versions(volume, 8) == []
