@@ -19,6 +19,7 @@ from siltstone.container.container import Container
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.owner_boot import open_container
 from siltstone.container.reader.read_container import ReadContainer, open_reader
+from siltstone.container.recovery.lossy_recovery import recover_container
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkUnavailableError, Outcome, OutcomeUnknownError
@@ -178,6 +179,20 @@ class World:
             settings=self.settings,
             index_folders=[self.folder / folder for folder in folders],
         )
+
+    async def lose_tier_1(self) -> None:
+        """Recover the container as a person does who accepts the loss; its owner has died."""
+        self.shared_log = SharedLog()
+        report = await recover_container(
+            container=0,
+            new_log=self.new_log,
+            storage=self.new_storage(),
+            environment=self.environment,
+            settings=self.settings,
+            owner="a person",
+            accept_loss=True,
+        )
+        assert report.done
 
     async def crash(self, owner: Owner, *, keep_index: bool = True) -> None:
         """End an owner as the death of its process would: no call of it has an effect any more."""

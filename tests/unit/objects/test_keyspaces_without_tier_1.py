@@ -13,12 +13,10 @@ import io
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.container.recovery.lossy_recovery import recover_container
 from siltstone.core.errors import SiltstoneError
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.records.keys import LargeStatus
 from siltstone.testing.virtual_time import jittered
-from siltstone.tier1.memory.shared_log import SharedLog
 from tests.support import inside
 from tests.support.container.container_world import World, with_settings
 from tests.support.objects.space_check import look
@@ -45,17 +43,7 @@ async def test_each_head_has_its_value_and_each_segment_its_footer(
         await world.environment.sleep(5.3)
         await opened.die()
         await asyncio.gather(*putting)
-        world.shared_log = SharedLog()
-        report = await recover_container(
-            container=0,
-            new_log=world.new_log,
-            storage=world.new_storage(),
-            environment=world.environment,
-            settings=world.settings,
-            owner="a person",
-            accept_loss=True,
-        )
-        assert report.done
+        await world.lose_tier_1()
         again = await open_owner(world)
         space = inside.open_space(await again.keyspace(LARGE))
         seen = await look(again.store, NAMES)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from siltstone.container.recovery.lossy_recovery import recover_container
 from siltstone.core.errors import ConditionFailedError
 from siltstone.objects.async_keyspace import AsyncKeyspace
 from siltstone.objects.open_spaces import open_space
 from siltstone.objects.rebuild_space import rebuild_space
 from siltstone.objects.records.space_rows import ENTRY_TAG, HeadOnly, Space, Strategy, ValueStatus
 from siltstone.objects.space_setup import make_space
-from siltstone.tier1.memory.shared_log import SharedLog
 from tests.support import inside
 from tests.support.container.container_world import World, with_settings
 from tests.support.objects.space_world import NAMES, Opened, open_owner
@@ -24,17 +22,7 @@ QUIET = with_settings(flush_age_s=1e6, table_flush_age_s=1e6, checkpoint_age_s=1
 async def without_tier_1(world: World, opened: Opened) -> Opened:
     """The next owner, after this one died and tier 1 was lost."""
     await opened.die()
-    world.shared_log = SharedLog()
-    report = await recover_container(
-        container=0,
-        new_log=world.new_log,
-        storage=world.new_storage(),
-        environment=world.environment,
-        settings=world.settings,
-        owner="a person",
-        accept_loss=True,
-    )
-    assert report.done
+    await world.lose_tier_1()
     return await open_owner(world)
 
 

@@ -20,9 +20,7 @@ from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.reader.no_log import NoLog
 from siltstone.container.reader.read_container import open_reader
-from siltstone.container.recovery.lossy_recovery import recover_container
 from siltstone.testing.virtual_time import jittered
-from siltstone.tier1.memory.shared_log import SharedLog
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -99,17 +97,7 @@ async def test_a_recovery_keeps_commits_as_a_whole(profile: Profile) -> None:
     async with committing(profile) as (made, owner):
         await made.environment.sleep(LOOKS * STEP_S)
         await made.crash(owner)
-        made.shared_log = SharedLog()
-        report = await recover_container(
-            container=0,
-            new_log=made.new_log,
-            storage=made.new_storage(),
-            environment=made.environment,
-            settings=made.settings,
-            owner="a person",
-            accept_loss=True,
-        )
-        assert report.done
+        await made.lose_tier_1()
         again = await made.open()
         assert len(await whole_commits(again.container)) > 100
         await again.container.close()

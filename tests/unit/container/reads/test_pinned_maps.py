@@ -10,12 +10,10 @@ from siltstone.container.container import Container
 from siltstone.container.reader.read_container import ReadContainer
 from siltstone.container.reads.pinned_maps import PinnedMaps, Wanted
 from siltstone.container.reads.reads import Reading
-from siltstone.container.recovery.lossy_recovery import recover_container
 from siltstone.core.checksums import crc32c
 from siltstone.core.constants import KIB
 from siltstone.core.errors import FencedError, SegmentNotFoundError
 from siltstone.core.records.pin import decode_pin
-from siltstone.tier1.memory.shared_log import SharedLog
 from tests.support.container.container_world import (
     Owner,
     World,
@@ -193,16 +191,7 @@ async def test_a_pin_of_a_lineage_that_ended_meanwhile_makes_way_for_one_of_the_
             looks += 1
             if looks == 2:
                 await owner.container.close()
-                made.shared_log = SharedLog()
-                await recover_container(
-                    container=0,
-                    new_log=made.new_log,
-                    storage=made.new_storage(),
-                    environment=made.environment,
-                    settings=made.settings,
-                    owner="a person",
-                    accept_loss=True,
-                )
+                await made.lose_tier_1()
                 newer.append(await made.open_reader())
             return await (newer[0]._reading_now() if newer else look())
 
