@@ -48,11 +48,15 @@ class Story:
         finally:
             weather.cancel()
         await self._calm_down()
-        await bring_to_an_end(world, self.plans)
+        await self._end()
         self._check()
         world.check_closed()
         if world.failures_unheard:
             raise ViolationError(f"not heard of: {world.failures_unheard}")
+
+    async def _end(self) -> None:
+        """What the last owners find."""
+        await bring_to_an_end(self.world, self.plans)
 
     async def _live(self) -> None:
         """Everything but the end."""

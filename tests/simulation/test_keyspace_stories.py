@@ -14,27 +14,17 @@ A failure names its seed and the command that plays it again.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tests.simulation.play import play
 from tests.support.processor_limit import HOURS_S
-from tests.support.soak import shared
+from tests.support.simulation.seeds import SOAK_PARTS, soak_seeds, told_by_two_processes
 
 FIRST = 100
 SEEDS = 6
 BATCH = 2
 SMALL = 6
 """A short one, in which owners die and tier 1 is lost."""
-SOAK_FIRST = int(os.environ.get("SILTSTONE_SOAK_FIRST_SEED", "1000000"))
-SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
-SOAK_PARTS = 10
-
-ROOT = Path(__file__).parents[2]
 
 # Each seed has a limit of its own, of the processor.
 pytestmark = pytest.mark.timeout(HOURS_S)
@@ -48,17 +38,7 @@ def test_seeds(first: int) -> None:
 
 def test_another_process_repeats_everything() -> None:
     """Also with other hashes of strings, which order sets."""
-    told = [
-        subprocess.run(
-            [sys.executable, "-m", "tests.simulation", f"{SMALL}", "--keyspaces", "--trace"],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
-    first, again = (text.rpartition(b" seconds=")[0] for text in told)
+    first, again = told_by_two_processes(f"{SMALL}", "--keyspaces")
     assert b"made the keyspace" in first
     assert first == again
 
@@ -66,5 +46,5 @@ def test_another_process_repeats_everything() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(SOAK_PARTS))
 def test_many_seeds(part: int) -> None:
-    for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
+    for seed in soak_seeds(part):
         play(seed, keyspaces=True)

@@ -14,9 +14,6 @@ A failure names its seed and the command that plays it again.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +21,7 @@ import pytest
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.play import play
 from tests.support.processor_limit import HOURS_S
-from tests.support.soak import shared
+from tests.support.simulation.seeds import SOAK_PARTS, soak_seeds, told_by_two_processes
 
 FIRST = 8000
 SEEDS = 100
@@ -34,9 +31,6 @@ KAFKA_FIRST = 100
 KAFKA_SEEDS = 6
 SHORT_FIRST = 4000
 SHORT_SEEDS = 40
-SOAK_FIRST = int(os.environ.get("SILTSTONE_SOAK_FIRST_SEED", "1000000"))
-SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
-SOAK_PARTS = 10
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,17 +91,7 @@ def test_short_lives_repeat_everything_and_close_in_peace_in_each_way() -> None:
 
 def test_another_process_repeats_everything() -> None:
     """Also with other hashes of strings, which order sets."""
-    told = [
-        subprocess.run(
-            [sys.executable, "-m", "tests.simulation", f"{FILES}", "--trace"],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
-    first, again = (text.rpartition(b" seconds=")[0] for text in told)
+    first, again = told_by_two_processes(f"{FILES}")
     assert len(first) > 10_000
     assert b"power cut" in first
     assert b"opened epoch 1 of 2" in first
@@ -124,19 +108,19 @@ def test_every_rule_to_leave_out_has_its_place() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(SOAK_PARTS))
 def test_many_seeds(part: int) -> None:
-    for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
+    for seed in soak_seeds(part):
         play(seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(SOAK_PARTS))
 def test_many_seeds_over_kafka(part: int) -> None:
-    for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
+    for seed in soak_seeds(part):
         play(seed, kafka=True)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(SOAK_PARTS))
 def test_many_seeds_of_short_lives(part: int) -> None:
-    for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
+    for seed in soak_seeds(part):
         play(seed, short=True)

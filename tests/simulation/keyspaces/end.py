@@ -16,7 +16,7 @@ from siltstone.objects.rebuild_space import rebuild_space
 from siltstone.objects.records.keys import LargeStatus
 from siltstone.objects.records.space_rows import ValueStatus
 from siltstone.objects.space_names import space_names
-from tests.simulation.ending import DAYS_S, ROUNDS_MAX, drain
+from tests.simulation.ending import DAYS_S, drain, flush_all
 from tests.simulation.facts import ViolationError
 from tests.simulation.host import Host
 from tests.simulation.keyspaces.clients import SpaceClients
@@ -78,14 +78,7 @@ async def _first(host: Host) -> None:
     world = cast("KeyspaceWorld", host.world)
     space = await _space(host)
     await look_at_all(world, space)
-    for _ in range(ROUNDS_MAX):
-        await host.process.sleep(5)
-        await host.store.flush()
-        every = host.store.stats()
-        if not any(stats.unflushed_bytes or stats.unflushed_table_bytes for stats in every):
-            break
-    else:
-        raise ViolationError(f"something is not flushed: {every}")
+    await flush_all(host)
     await look_at_all(world, space)
     await check_rows(host.container(0), world.bare_storage(), strict=False)
     for backup in world.chance.sample(world.backups, min(RESTORED_MAX, len(world.backups))):

@@ -23,6 +23,7 @@ from siltstone.testing.faults.faulty_chunk_storage import Fate, FaultyChunkStora
 from siltstone.testing.virtual_time import START_S
 from tests.simulation.keyspaces.ledger import SpaceLedger
 from tests.simulation.world import World
+from tests.support.borrowed_environment import BorrowedEnvironment
 from tests.support.simulation.processes import Process, current_process
 
 NAMES = space_names("photos")
@@ -69,19 +70,6 @@ class MadeBackup:
     generation: int
     sqn: int
     lineage: int
-
-
-class _Borrowed:
-    """The environment of a process, which stays open when a place of backups is closed."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._environment, name)
-
-    def close(self) -> None:
-        """Nothing: the process lives on."""
 
 
 class KeyspaceWorld(World):
@@ -173,4 +161,4 @@ class KeyspaceWorld(World):
 def _borrowed() -> Environment:
     process = current_process()
     assert process is not None, "a process asks"
-    return cast("Environment", _Borrowed(process))
+    return cast("Environment", BorrowedEnvironment(process))

@@ -8,24 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import Environment
 from siltstone.objects.space_place import SpacePlace, folders_in
 from siltstone.store.handles.import_writer import ImportTarget
+from tests.support.borrowed_environment import BorrowedEnvironment
 from tests.support.container.container_world import World
 from tests.support.objects.compaction_life import CHUNK_BYTES
-
-
-class _Borrowed:
-    """The environment of the world, which stays open here."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._environment, name)
-
-    def close(self) -> None:
-        """Nothing: the world closes it."""
 
 
 def places_in(world: World, patch: pytest.MonkeyPatch) -> None:
@@ -52,7 +39,7 @@ def places_in(world: World, patch: pytest.MonkeyPatch) -> None:
 
     module = "siltstone.objects.space_backup"
     patch.setattr(f"{module}.open_place", open_place)
-    patch.setattr(f"{module}.SystemEnvironment", lambda: _Borrowed(world.environment))
+    patch.setattr(f"{module}.SystemEnvironment", lambda: BorrowedEnvironment(world.environment))
     patch.setattr(f"{module}.OBJECT_BYTES", 700)
     module = "siltstone.objects.restore_space"
     patch.setattr(f"{module}.spaces_in", spaces_in)
