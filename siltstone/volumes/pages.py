@@ -124,11 +124,11 @@ class PageReads:
         for number in range(first, first + count):
             end = start + record.slabs[number].length
             pages = read_slab(record, number, data[start:end], where=name)
-            self._keep(record.lsn, dict(zip(slab_indexes(record, number), pages, strict=True)))
+            indexes = slab_indexes(record, number)
+            self._keep(record.lsn, dict(zip(indexes, pages, strict=True)))
+            self.fetched(indexes)
             slabs.append(pages)
             start = end
-        for number in range(first, first + count):
-            self.fetched(slab_indexes(record, number))
         return slabs
 
     def missing(self, lsn: int, pages: int) -> Iterator[tuple[CommitRecord, int]]:

@@ -19,7 +19,7 @@ from typing import Final
 import apsw
 
 from siltstone.volumes.errors import ConcurrentWriteError
-from siltstone.volumes.reader import VolumeWriter
+from siltstone.volumes.reader import VolumeReader, VolumeWriter
 from siltstone.volumes.records.page_row import PAGE_BYTES
 from siltstone.volumes.volume import Volume
 
@@ -59,7 +59,7 @@ class DatabaseFile:
         """Bytes of the pinned snapshot; fewer at the end of the file."""
         pages = self._pages
         if pages is None:  # A look at the header, before any lock.
-            with self._volume.writer() as newest:
+            with self._volume.reader() as newest:
                 return self._read(newest, amount, offset)
         return self._read(pages, amount, offset)
 
@@ -154,7 +154,7 @@ class DatabaseFile:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _read(self, pages: VolumeWriter, amount: int, offset: int) -> bytes:
+    def _read(self, pages: VolumeReader, amount: int, offset: int) -> bytes:
         index, start = offset // PAGE_BYTES + 1, offset % PAGE_BYTES
         parts = []
         while amount > 0 and index <= pages.page_count:
@@ -164,7 +164,7 @@ class DatabaseFile:
             index, start = index + 1, 0
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _page(self, pages: VolumeWriter, index: int) -> bytes:
+    def _page(self, pages: VolumeReader, index: int) -> bytes:
         if index != 1:
             return pages.read(index)
         if self._first is not None:
